@@ -1,0 +1,88 @@
+//! The physical side of compaction: deleting, in small steps, what no kept revision can show.
+//!
+//! Each record names the one it replaced, so walking the records below the compacted revision finds everything to delete
+//! without looking at live keys; the work is proportional to the changes. Records *at* the compacted revision are left
+//! for the next compaction: a delete at exactly that revision stays readable, and so does what it replaced (invariant S8).
+//!
+//! Replicas collect at their own pace; no answer depends on how far one has come.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use setpoint_types::Revision;
+
+use crate::encoding::{self, Change, MetaKey, Record, RecordId};
+use crate::engine::{Engine, EngineFailure, Table, WriteBatch};
+use crate::varint::{get_varint, put_varint};
+
+/// How far the collection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Everything below this revision was walked.
+    pub collected: Revision,
+    /// Rows deleted by this step.
+    pub deleted: usize,
+    /// Nothing is left to do for the compacted revision given.
+    pub done: bool,
+}
+
+/// The revision below which everything was walked.
+pub(crate) fn collected(engine: &dyn Engine) -> Result<Revision, EngineFailure> {
+    let row = engine.get(Table::Meta, &MetaKey::Collected.encode())?;
+    Ok(row.and_then(|mut row| get_varint(&mut row)).map_or(Revision::NONE, Revision::new))
+}
+
+/// Walks at most about `records_max` records towards `compacted`, and writes the deletions and the progress together.
+pub(crate) fn step(
+    engine: &dyn Engine,
+    compacted: Revision,
+    records_max: usize,
+) -> Result<Progress, EngineFailure> {
+    let from = collected(engine)?;
+    if from >= compacted {
+        return Ok(Progress { collected: from, deleted: 0, done: true });
+    }
+    let mut batch = WriteBatch::default();
+    let (mut walked, mut next) = (0, compacted);
+    let mut result = Ok(());
+    let (start, end) = (RecordId::first_of(from).encode(), RecordId::first_of(compacted).encode());
+    let mut last = from;
+    engine.scan(Table::Records, &start, Some(&end), &mut |key, row| {
+        let read = RecordId::decode(key)
+            .and_then(|id| Record::decode(Bytes::copy_from_slice(row)).map(|record| (id, record)));
+        let (id, record) = match read {
+            Ok(read) => read,
+            Err(damaged) => {
+                result = Err(EngineFailure::from(damaged));
+                return ControlFlow::Break(());
+            }
+        };
+        if walked >= records_max && id.revision != last {
+            next = id.revision; // steps end between revisions
+            return ControlFlow::Break(());
+        }
+        last = id.revision;
+        walked += 1;
+        if let Some(replaced) = record.replaced {
+            forget(&mut batch, &record.key, replaced);
+        }
+        if record.change == Change::Delete {
+            forget(&mut batch, &record.key, id);
+        }
+        ControlFlow::Continue(())
+    })?;
+    result?;
+    let deleted = batch.operations.len();
+    let mut progress = Vec::new();
+    put_varint(&mut progress, next.get());
+    batch.put(Table::Meta, MetaKey::Collected.encode(), progress);
+    engine.write(batch)?;
+    Ok(Progress { collected: next, deleted, done: next >= compacted })
+}
+
+fn forget(batch: &mut WriteBatch, key: &[u8], id: RecordId) {
+    // S6: a version is written once and replaced or deleted once, so it is forgotten once. A key created anew after a
+    // delete replaces nothing, so the tombstone is forgotten by its own record alone.
+    batch.delete_once(Table::Records, id.encode());
+    batch.delete_once(Table::Keys, encoding::key_version(key, id.revision));
+}

@@ -1,0 +1,342 @@
+//! The whole on-disk key space, in one place.
+//!
+//! | table     | key                                     | value                                                          |
+//! |-----------|-----------------------------------------|----------------------------------------------------------------|
+//! | `Records` | revision (u64 BE), sub (u32 BE)         | one change: what it did, to which key, what it replaced, value |
+//! | `Keys`    | escaped key, `00 00`, !revision (u64 BE)| sub, created, version, lease, tombstone; no value              |
+//! | `Meta`    | one tag byte, then an id where needed   | see [`MetaKey`]                                                |
+//!
+//! `Records` is value store, change log and history at once: a watch that catches up scans it, a read fetches from it
+//! by position, and compaction walks it because each record names the one it replaced. `Keys` orders every kept
+//! version of a key, newest first, without values, so counting and listing keys at a past revision reads none.
+//!
+//! A key is escaped (`00` becomes `00 FF`) so that `00 00` ends it and the order of keys is kept. Integers inside
+//! values are LEB128 varints. Every value starts with a format byte, so a later version can tell old rows from new.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use setpoint_types::{LeaseId, NodeId, Revision};
+
+use crate::index::KeyState;
+use crate::varint::{get_varint, put_varint, unzigzag, zigzag};
+
+/// A row that cannot be read back: the disk or another program damaged it.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("a stored {what} is damaged")]
+pub struct Damaged {
+    pub what: &'static str,
+}
+
+const FORMAT: u8 = 1;
+const PUT: u8 = 0;
+const TOMBSTONE: u8 = 1;
+
+/// Where a change stands in history: its revision and its place within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordId {
+    pub revision: Revision,
+    pub sub: u32,
+}
+
+impl RecordId {
+    pub const LENGTH: usize = 12;
+
+    pub fn encode(self) -> [u8; Self::LENGTH] {
+        let mut key = [0; Self::LENGTH];
+        key[..8].copy_from_slice(&self.revision.get().to_be_bytes());
+        key[8..].copy_from_slice(&self.sub.to_be_bytes());
+        key
+    }
+
+    pub fn decode(key: &[u8]) -> Result<Self, Damaged> {
+        let damaged = Damaged { what: "record position" };
+        let (revision, sub) = key.split_first_chunk::<8>().ok_or(damaged)?;
+        let sub = sub.try_into().map_err(|_| Damaged { what: "record position" })?;
+        Ok(Self { revision: Revision::new(u64::from_be_bytes(*revision)), sub: u32::from_be_bytes(sub) })
+    }
+
+    /// The smallest position of a revision.
+    pub fn first_of(revision: Revision) -> Self {
+        Self { revision, sub: 0 }
+    }
+}
+
+/// One change to one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub key: Bytes,
+    /// The version it replaced, if the key existed.
+    pub replaced: Option<RecordId>,
+    pub change: Change,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Put { value: Bytes, created: Revision, version: u64, lease: LeaseId },
+    Delete,
+}
+
+impl Record {
+    pub fn encode(&self) -> Vec<u8> {
+        let value_length = match &self.change {
+            Change::Put { value, .. } => value.len(),
+            Change::Delete => 0,
+        };
+        let mut row = Vec::with_capacity(64 + self.key.len() + value_length);
+        row.put_u8(FORMAT);
+        row.put_u8(if matches!(self.change, Change::Delete) { TOMBSTONE } else { PUT });
+        let replaced = self.replaced.unwrap_or(RecordId::first_of(Revision::NONE));
+        put_varint(&mut row, replaced.revision.get());
+        put_varint(&mut row, replaced.sub.into());
+        put_varint(&mut row, self.key.len() as u64);
+        row.put_slice(&self.key);
+        if let Change::Put { value, created, version, lease } = &self.change {
+            put_varint(&mut row, created.get());
+            put_varint(&mut row, *version);
+            put_varint(&mut row, zigzag(lease.0));
+            row.put_slice(value);
+        }
+        row
+    }
+
+    pub fn decode(mut row: Bytes) -> Result<Self, Damaged> {
+        Self::read(&mut row).ok_or(Damaged { what: "record" })
+    }
+
+    fn read(row: &mut Bytes) -> Option<Self> {
+        (row.try_get_u8().ok()? == FORMAT).then_some(())?;
+        let kind = row.try_get_u8().ok()?;
+        let revision = Revision::new(get_varint(row)?);
+        let sub = get_varint(row)?.try_into().ok()?;
+        let replaced = (!revision.is_none()).then_some(RecordId { revision, sub });
+        let length = usize::try_from(get_varint(row)?).ok()?;
+        let key = (length <= row.len()).then(|| row.split_to(length))?;
+        let change = match kind {
+            PUT => Change::Put {
+                created: Revision::new(get_varint(row)?),
+                version: get_varint(row)?,
+                lease: LeaseId(unzigzag(get_varint(row)?)),
+                value: row.split_to(row.len()),
+            },
+            TOMBSTONE => Change::Delete,
+            _ => return None,
+        };
+        Some(Self { key, replaced, change })
+    }
+}
+
+/// A row of `Keys`: what one version of a key was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyVersion {
+    pub state: KeyState,
+    pub deleted: bool,
+}
+
+impl KeyVersion {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut row = Vec::with_capacity(24);
+        row.put_u8(FORMAT);
+        row.put_u8(if self.deleted { TOMBSTONE } else { PUT });
+        put_varint(&mut row, self.state.sub.into());
+        if !self.deleted {
+            put_varint(&mut row, self.state.created.get());
+            put_varint(&mut row, self.state.version);
+            put_varint(&mut row, zigzag(self.state.lease.0));
+        }
+        row
+    }
+
+    pub fn decode(modified: Revision, mut row: &[u8]) -> Result<Self, Damaged> {
+        Self::read(modified, &mut row).ok_or(Damaged { what: "key version" })
+    }
+
+    fn read(modified: Revision, row: &mut &[u8]) -> Option<Self> {
+        (row.try_get_u8().ok()? == FORMAT).then_some(())?;
+        let deleted = row.try_get_u8().ok()? == TOMBSTONE;
+        let sub = get_varint(row)?.try_into().ok()?;
+        let (created, version, lease) = if deleted {
+            (Revision::NONE, 0, LeaseId::NONE)
+        } else {
+            (Revision::new(get_varint(row)?), get_varint(row)?, LeaseId(unzigzag(get_varint(row)?)))
+        };
+        Some(Self { state: KeyState { modified, created, version, lease, sub }, deleted })
+    }
+}
+
+/// The start of all versions of a key in `Keys`.
+pub fn key_prefix(key: &[u8]) -> Vec<u8> {
+    let mut row = key_bound(key);
+    row.extend_from_slice(&[0, 0]);
+    row
+}
+
+/// A bound in `Keys` that lies before every version of `key` and of every greater key.
+pub fn key_bound(key: &[u8]) -> Vec<u8> {
+    let mut row = Vec::with_capacity(key.len() + 12);
+    for &byte in key {
+        row.push(byte);
+        if byte == 0 {
+            row.push(0xff);
+        }
+    }
+    row
+}
+
+/// The row of one version. Newer versions sort first.
+pub fn key_version(key: &[u8], revision: Revision) -> Vec<u8> {
+    let mut row = key_prefix(key);
+    row.extend_from_slice(&(!revision.get()).to_be_bytes());
+    row
+}
+
+/// Splits a row of `Keys` into the escaped key and the revision.
+pub fn split_key_version(row: &[u8]) -> Result<(&[u8], Revision), Damaged> {
+    let (escaped, revision) = row.split_last_chunk::<8>().ok_or(Damaged { what: "key row" })?;
+    let escaped = escaped.strip_suffix(&[0, 0]).ok_or(Damaged { what: "key row" })?;
+    Ok((escaped, Revision::new(!u64::from_be_bytes(*revision))))
+}
+
+/// Undoes the escaping of [`key_bound`].
+pub fn unescape(escaped: &[u8]) -> Bytes {
+    let mut key = BytesMut::with_capacity(escaped.len());
+    let mut rest = escaped.iter();
+    while let Some(&byte) = rest.next() {
+        key.put_u8(byte);
+        if byte == 0 {
+            rest.next(); // the escape's FF
+        }
+    }
+    key.freeze()
+}
+
+/// The rows of `Meta`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaKey {
+    /// Term and index of the last applied log entry.
+    Applied,
+    /// The membership record that consensus keeps with the state; opaque here.
+    Membership,
+    /// The newest revision. Kept apart because compaction may delete the newest record's row.
+    Revision,
+    /// The revision last compacted at.
+    Compacted,
+    /// How far the background collection has come.
+    Collected,
+    /// An alarm of a member.
+    Alarm(NodeId, u8),
+    /// A lease's granted time to live.
+    Lease(LeaseId),
+    /// What a member published about itself.
+    Member(NodeId),
+    /// A member that was removed; its id is never used again.
+    Removed(NodeId),
+}
+
+impl MetaKey {
+    pub fn encode(self) -> Vec<u8> {
+        match self {
+            Self::Applied => vec![1],
+            Self::Membership => vec![2],
+            Self::Revision => vec![3],
+            Self::Compacted => vec![4],
+            Self::Collected => vec![5],
+            Self::Alarm(member, kind) => {
+                let mut row = vec![6];
+                row.extend_from_slice(&member.0.to_be_bytes());
+                row.push(kind);
+                row
+            }
+            Self::Lease(lease) => with_id(7, lease.0 as u64),
+            Self::Member(member) => with_id(8, member.0),
+            Self::Removed(member) => with_id(9, member.0),
+        }
+    }
+
+    pub fn decode(row: &[u8]) -> Result<Self, Damaged> {
+        let id =
+            |rest: &[u8]| rest.try_into().map(u64::from_be_bytes).map_err(|_| Damaged { what: "meta key" });
+        match row {
+            [1] => Ok(Self::Applied),
+            [2] => Ok(Self::Membership),
+            [3] => Ok(Self::Revision),
+            [4] => Ok(Self::Compacted),
+            [5] => Ok(Self::Collected),
+            [6, member @ .., kind] => Ok(Self::Alarm(NodeId(id(member)?), *kind)),
+            [7, rest @ ..] => Ok(Self::Lease(LeaseId(id(rest)? as i64))),
+            [8, rest @ ..] => Ok(Self::Member(NodeId(id(rest)?))),
+            [9, rest @ ..] => Ok(Self::Removed(NodeId(id(rest)?))),
+            _ => Err(Damaged { what: "meta key" }),
+        }
+    }
+}
+
+fn with_id(tag: u8, id: u64) -> Vec<u8> {
+    let mut row = vec![tag];
+    row.extend_from_slice(&id.to_be_bytes());
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn keys_keep_their_order_and_newer_versions_come_first(
+            a in prop::collection::vec(0u8..3, 0..6), b in prop::collection::vec(0u8..3, 0..6),
+            older in 1u64..1000, newer in 1000u64..2000,
+        ) {
+            let row = |key: &[u8], revision| key_version(key, Revision::new(revision));
+            prop_assert_eq!(row(&a, older).cmp(&row(&b, older)), a.cmp(&b));
+            prop_assert!(row(&a, newer) < row(&a, older));
+            prop_assert!(key_bound(&a) <= row(&a, newer));
+            if a < b {
+                prop_assert!(row(&a, older) < key_bound(&b));
+            }
+            let encoded = row(&a, newer);
+            let (escaped, revision) = split_key_version(&encoded).unwrap();
+            prop_assert_eq!((unescape(escaped).to_vec(), revision), (a, Revision::new(newer)));
+        }
+
+        #[test]
+        fn records_survive_and_cut_ones_are_refused(
+            key in prop::collection::vec(any::<u8>(), 0..20), value in prop::collection::vec(any::<u8>(), 0..40),
+            created in 1u64.., version in any::<u64>(), lease in any::<i64>(), replaced in prop::option::of((1u64.., any::<u32>())),
+        ) {
+            let replaced = replaced.map(|(revision, sub)| RecordId { revision: Revision::new(revision), sub });
+            let put = Change::Put { value: value.into(), created: Revision::new(created), version, lease: LeaseId(lease) };
+            for change in [put, Change::Delete] {
+                let record = Record { key: key.clone().into(), replaced, change };
+                let row = record.encode();
+                prop_assert_eq!(Record::decode(row.clone().into()), Ok(record));
+                for cut in 0..(key.len() + 4).min(row.len()) {
+                    prop_assert!(Record::decode(Bytes::copy_from_slice(&row[..cut])).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_meta_key_is_read_back() {
+        let keys = [
+            MetaKey::Applied,
+            MetaKey::Membership,
+            MetaKey::Revision,
+            MetaKey::Compacted,
+            MetaKey::Collected,
+            MetaKey::Alarm(NodeId(7), 1),
+            MetaKey::Lease(LeaseId(-3)),
+            MetaKey::Member(NodeId(u64::MAX)),
+            MetaKey::Removed(NodeId(1)),
+        ];
+        for key in keys {
+            assert_eq!(MetaKey::decode(&key.encode()), Ok(key));
+        }
+        assert!(
+            MetaKey::decode(&[7, 1]).is_err()
+                && MetaKey::decode(&[]).is_err()
+                && MetaKey::decode(&[77]).is_err()
+        );
+    }
+}

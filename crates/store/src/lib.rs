@@ -1,0 +1,31 @@
+//! The revisioned store: keys, leases, transactions, history and compaction with etcd's rules, as a deterministic state
+//! machine over an ordered engine.
+//!
+//! Start at [`machine`], which turns log entries into state, verdicts and changes. [`Store`] puts it behind a lock and
+//! serves reads. [`encoding`] is the whole on-disk key space, [`command`] and `codec` what the Raft log holds.
+//!
+//! Not here: Raft (`consensus`), the wire protocol and watches (`apiserver`), any clock.
+
+mod codec;
+mod collect;
+pub mod command;
+pub mod encoding;
+pub mod engine;
+mod hash;
+mod history;
+mod index;
+pub mod machine;
+mod read;
+mod store;
+mod varint;
+mod verdict;
+
+pub use codec::Unreadable;
+pub use collect::Progress;
+pub use encoding::{Change, Record, RecordId};
+pub use engine::{Engine, EngineFailure, MemoryEngine, RocksEngine, RocksOptions, Size};
+pub use hash::HashOfHistory;
+pub use machine::{ApplyFailure, Body, ChangeSet, Entry, Lease, Outcome, Position};
+pub use read::ReadFailure;
+pub use store::{Applied, Store};
+pub use verdict::{KeyValue, RangeResult, Rejection, Response, TxnResult, Verdict};

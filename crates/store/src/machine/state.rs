@@ -1,0 +1,196 @@
+//! What the state machine keeps in memory: an index of the live keys and a few small tables. Values stay on disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use bytes::{Buf, Bytes, BytesMut};
+use setpoint_types::{LeaseId, NodeId, Revision};
+
+use crate::codec;
+use crate::command::{Alarm, AlarmKind, MemberAttributes};
+use crate::encoding::{self, Damaged, KeyVersion, MetaKey};
+use crate::engine::{Engine, EngineFailure, Table};
+use crate::index::Index;
+use crate::varint::{get_varint, put_varint, unzigzag, zigzag};
+use crate::verdict::Rejection;
+
+/// A place in the Raft log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub term: u64,
+    pub index: u64,
+}
+
+/// A granted lease and the keys that die with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lease {
+    /// Seconds.
+    pub ttl: i64,
+    pub keys: BTreeSet<Bytes>,
+}
+
+pub struct State {
+    pub index: Index,
+    pub revision: Revision,
+    /// The revision last compacted at; -1 before the first compaction, so that compacting at 0 is accepted once.
+    pub compacted: i64,
+    pub leases: BTreeMap<LeaseId, Lease>,
+    pub alarms: BTreeSet<Alarm>,
+    pub members: BTreeMap<NodeId, MemberAttributes>,
+    pub removed: BTreeSet<NodeId>,
+    pub applied: Option<Position>,
+    pub membership: Option<Bytes>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            index: Index::default(),
+            revision: Revision::INITIAL,
+            compacted: -1,
+            leases: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+            members: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            applied: None,
+            membership: None,
+        }
+    }
+}
+
+impl State {
+    /// Reads the state an engine holds.
+    pub fn load(engine: &dyn Engine) -> Result<Self, EngineFailure> {
+        let mut state = Self::default();
+        state.load_meta(engine)?;
+        state.load_keys(engine)?;
+        Ok(state)
+    }
+
+    fn load_meta(&mut self, engine: &dyn Engine) -> Result<(), EngineFailure> {
+        let mut result = Ok(());
+        engine.scan(Table::Meta, &[], None, &mut |key, value| match self.load_meta_row(key, value) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(damaged) => {
+                result = Err(damaged.into());
+                ControlFlow::Break(())
+            }
+        })?;
+        result
+    }
+
+    fn load_meta_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Damaged> {
+        match MetaKey::decode(key)? {
+            MetaKey::Applied => self.applied = Some(decode_position(value)?),
+            MetaKey::Membership => self.membership = Some(Bytes::copy_from_slice(value)),
+            MetaKey::Revision => self.revision = Revision::new(decode_number(value)?),
+            MetaKey::Compacted => self.compacted = unzigzag(decode_number(value)?),
+            MetaKey::Collected => {} // the collector reads it itself
+            MetaKey::Alarm(member, kind) => {
+                let kind = AlarmKind::from_code(kind).ok_or(Damaged { what: "alarm" })?;
+                self.alarms.insert(Alarm { member, kind });
+            }
+            MetaKey::Lease(lease) => {
+                let ttl = unzigzag(decode_number(value)?);
+                self.leases.insert(lease, Lease { ttl, keys: BTreeSet::new() });
+            }
+            MetaKey::Member(member) => {
+                let attributes = codec::read_attributes(&mut Bytes::copy_from_slice(value));
+                self.members.insert(member, attributes.ok_or(Damaged { what: "member" })?);
+            }
+            MetaKey::Removed(member) => {
+                self.removed.insert(member);
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds the index from the newest version of each key, which comes first among its versions.
+    fn load_keys(&mut self, engine: &dyn Engine) -> Result<(), EngineFailure> {
+        let mut previous: Vec<u8> = Vec::new();
+        let mut first = true;
+        let mut result = Ok(());
+        engine.scan(Table::Keys, &[], None, &mut |row, value| {
+            let loaded = encoding::split_key_version(row).and_then(|(escaped, revision)| {
+                if !first && escaped == previous {
+                    return Ok(());
+                }
+                first = false;
+                previous.clear();
+                previous.extend_from_slice(escaped);
+                let version = KeyVersion::decode(revision, value)?;
+                if !version.deleted {
+                    let key = encoding::unescape(escaped);
+                    self.index.insert(&key, version.state);
+                    if let Some(lease) = self.leases.get_mut(&version.state.lease) {
+                        lease.keys.insert(key);
+                    }
+                }
+                Ok(())
+            });
+            match loaded {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(damaged) => {
+                    result = Err(damaged.into());
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        result
+    }
+
+    /// The revision to read at, for one a client asked for.
+    pub fn readable(&self, asked: i64) -> Result<Revision, Rejection> {
+        if asked <= 0 {
+            return Ok(self.revision);
+        }
+        if asked > self.revision.wire() {
+            return Err(Rejection::FutureRevision { newest: self.revision });
+        }
+        if asked < self.compacted {
+            return Err(self.compacted_rejection());
+        }
+        Ok(Revision::new(asked as u64))
+    }
+
+    pub fn compacted_rejection(&self) -> Rejection {
+        Rejection::Compacted { oldest: Revision::new(self.compacted.max(0) as u64) }
+    }
+
+    pub fn has_alarm(&self, kind: AlarmKind) -> bool {
+        self.alarms.iter().any(|alarm| alarm.kind == kind)
+    }
+}
+
+pub(super) fn encode_number(value: u64) -> Vec<u8> {
+    let mut row = Vec::with_capacity(10);
+    put_varint(&mut row, value);
+    row
+}
+
+pub(super) fn encode_signed(value: i64) -> Vec<u8> {
+    encode_number(zigzag(value))
+}
+
+fn decode_number(mut row: &[u8]) -> Result<u64, Damaged> {
+    get_varint(&mut row).filter(|_| !row.has_remaining()).ok_or(Damaged { what: "number" })
+}
+
+pub(super) fn encode_position(position: Position) -> Vec<u8> {
+    let mut row = encode_number(position.term);
+    put_varint(&mut row, position.index);
+    row
+}
+
+fn decode_position(mut row: &[u8]) -> Result<Position, Damaged> {
+    let damaged = Damaged { what: "log position" };
+    let term = get_varint(&mut row);
+    let index = get_varint(&mut row);
+    term.zip(index).map(|(term, index)| Position { term, index }).ok_or(damaged)
+}
+
+pub(super) fn encode_attributes(attributes: &MemberAttributes) -> Vec<u8> {
+    let mut row = BytesMut::new();
+    codec::put_attributes(&mut row, attributes);
+    row.to_vec()
+}

@@ -1,0 +1,325 @@
+//! Range reads, at the newest revision from the index and at older ones from the `Keys` table.
+//!
+//! Which keys answer, how many there are and in what order is decided without values; only what is returned is fetched.
+//! A key's record never changes once written, so it may be fetched after the lock over the index is gone.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use setpoint_types::{KeyRange, Revision};
+
+use crate::command::{Bounds, Order, Range, SortTarget};
+use crate::encoding::{self, Change, Damaged, KeyVersion, Record, RecordId};
+use crate::engine::{Engine, EngineFailure, Table};
+use crate::index::{Index, KeyState};
+use crate::machine::{Pending, State};
+use crate::verdict::{KeyValue, RangeResult, Rejection};
+
+/// Why a read has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadFailure {
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// A record was collected while the read ran, because a compaction overtook it.
+    #[error("the revision was compacted during the read")]
+    Overtaken,
+    #[error(transparent)]
+    Engine(#[from] EngineFailure),
+}
+
+impl ReadFailure {
+    /// Inside `apply` revisions were checked and nothing is collected, so only storage can fail.
+    pub(crate) fn into_engine(self) -> EngineFailure {
+        match self {
+            Self::Engine(failure) => failure,
+            Self::Rejected(_) | Self::Overtaken => Damaged { what: "record" }.into(),
+        }
+    }
+}
+
+/// The newest state, and the past behind it.
+pub(crate) struct View<'a> {
+    pub index: &'a Index,
+    /// What `revision` in an answer's header says.
+    pub revision: Revision,
+    pub engine: &'a dyn Engine,
+    pub pending: &'a Pending,
+}
+
+/// A key that answers, before its value is fetched.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    pub key: Bytes,
+    pub state: KeyState,
+}
+
+/// The keys that answer a range, and how many there were before limit and bounds.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    pub hits: Vec<Hit>,
+    pub count: u64,
+}
+
+impl<'a> View<'a> {
+    pub fn latest(state: &'a State, engine: &'a dyn Engine, pending: &'a Pending) -> Self {
+        Self { index: &state.index, revision: state.revision, engine, pending }
+    }
+
+    /// Answers a range whose revision was checked.
+    pub fn range(&self, read: &Range) -> Result<RangeResult, ReadFailure> {
+        let newest = read.revision <= 0 || read.revision >= self.revision.wire();
+        let selection = if newest {
+            select_newest(self.index, read)
+        } else {
+            select_at(self.engine, read, Revision::new(read.revision as u64), self.pending)?
+        };
+        answer(self.engine, self.pending, read, selection, self.revision)
+    }
+}
+
+/// True if the keys come back in their own order and none is dropped, so a limit can stop the search.
+pub(crate) fn is_natural(read: &Range) -> bool {
+    read.bounds == Bounds::default()
+        && matches!((read.by, read.order), (SortTarget::Key, Order::Unspecified | Order::Ascending))
+}
+
+/// How many hits can be of use.
+fn wanted(read: &Range) -> usize {
+    match usize::try_from(read.limit) {
+        _ if read.count_only => 0,
+        Ok(limit) if limit > 0 && is_natural(read) => limit,
+        _ => usize::MAX,
+    }
+}
+
+pub(crate) fn select_newest(index: &Index, read: &Range) -> Selection {
+    let wanted = wanted(read);
+    let mut hits = Vec::new();
+    if wanted > 0 {
+        index.visit(&read.range, |key, state| {
+            hits.push(Hit { key: Bytes::copy_from_slice(key), state: *state });
+            if hits.len() < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+    }
+    Selection { hits, count: index.count(&read.range) as u64 }
+}
+
+/// Finds, for each key, its newest version at or before a revision. Records of a running chunk override older rows.
+pub(crate) fn select_at(
+    engine: &dyn Engine,
+    read: &Range,
+    at: Revision,
+    pending: &Pending,
+) -> Result<Selection, ReadFailure> {
+    let wanted = wanted(read);
+    let overrides = overrides(pending, &read.range, at);
+    let mut selection = Selection::default();
+    let add = |selection: &mut Selection, key: Bytes, state: KeyState| {
+        selection.count += 1;
+        if selection.hits.len() < wanted {
+            selection.hits.push(Hit { key, state });
+        }
+    };
+    let mut ahead = overrides.iter().peekable();
+    visit_at(engine, &read.range, at, |key, state| {
+        while let Some((newer, state)) = ahead.next_if(|(newer, _)| ***newer < *key) {
+            if let Some(state) = state {
+                add(&mut selection, (*newer).clone(), *state);
+            }
+        }
+        if ahead.peek().is_none_or(|(newer, _)| ***newer != *key) {
+            add(&mut selection, key, state);
+        }
+    })?;
+    for (key, state) in ahead {
+        if let Some(state) = state {
+            add(&mut selection, key.clone(), *state);
+        }
+    }
+    Ok(selection)
+}
+
+fn overrides(pending: &Pending, range: &KeyRange, at: Revision) -> BTreeMap<Bytes, Option<KeyState>> {
+    let mut newest = BTreeMap::new();
+    let until = RecordId { revision: at, sub: u32::MAX };
+    for (id, record) in pending.range(..=until).filter(|(_, record)| range.contains(&record.key)) {
+        newest.insert(record.key.clone(), record.live_state(*id));
+    }
+    newest
+}
+
+/// Calls `visit` for each key of a range that was live at a revision, in order.
+pub(crate) fn visit_at(
+    engine: &dyn Engine,
+    range: &KeyRange,
+    at: Revision,
+    mut visit: impl FnMut(Bytes, KeyState),
+) -> Result<(), EngineFailure> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let from = encoding::key_bound(range.start());
+    let to = range.end().map(|end| encoding::key_bound(&end));
+    let mut decided: Vec<u8> = Vec::new();
+    let mut any = false;
+    let mut result = Ok(());
+    engine.scan(Table::Keys, &from, to.as_deref(), &mut |row, value| {
+        let seen = encoding::split_key_version(row).and_then(|(escaped, revision)| {
+            if revision > at || (any && escaped == decided) {
+                return Ok(());
+            }
+            any = true;
+            decided.clear();
+            decided.extend_from_slice(escaped);
+            let version = KeyVersion::decode(revision, value)?;
+            if !version.deleted {
+                visit(encoding::unescape(escaped), version.state);
+            }
+            Ok(())
+        });
+        match seen {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(damaged) => {
+                result = Err(damaged.into());
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    result
+}
+
+/// Filters, sorts and cuts a selection, then fetches the values that are left.
+pub(crate) fn answer(
+    engine: &dyn Engine,
+    pending: &Pending,
+    read: &Range,
+    selection: Selection,
+    revision: Revision,
+) -> Result<RangeResult, ReadFailure> {
+    let Selection { mut hits, count } = selection;
+    if read.count_only {
+        return Ok(RangeResult { revision, kvs: Vec::new(), more: false, count });
+    }
+    let limit = usize::try_from(read.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    if is_natural(read) {
+        let more = count > hits.len() as u64;
+        return Ok(RangeResult { revision, kvs: fetch(engine, pending, hits, read.keys_only)?, more, count });
+    }
+    hits.retain(|hit| within(&hit.state, &read.bounds));
+    let more = hits.len() > limit;
+    let kvs = if read.by == SortTarget::Value {
+        let mut kvs = fetch(engine, pending, hits, false)?;
+        kvs.sort_by(|a, b| a.value.cmp(&b.value));
+        cut(&mut kvs, read.order, limit);
+        if read.keys_only {
+            kvs.iter_mut().for_each(|kv| kv.value = Bytes::new());
+        }
+        kvs
+    } else {
+        sort(&mut hits, read.by);
+        cut(&mut hits, read.order, limit);
+        fetch(engine, pending, hits, read.keys_only)?
+    };
+    Ok(RangeResult { revision, kvs, more, count })
+}
+
+fn cut<T>(sorted: &mut Vec<T>, order: Order, limit: usize) {
+    if order == Order::Descending {
+        sorted.reverse();
+    }
+    sorted.truncate(limit);
+}
+
+fn within(state: &KeyState, bounds: &Bounds) -> bool {
+    let between = |revision: Revision, min: i64, max: i64| {
+        (min == 0 || revision.wire() >= min) && (max == 0 || revision.wire() <= max)
+    };
+    between(state.modified, bounds.modified_min, bounds.modified_max)
+        && between(state.created, bounds.created_min, bounds.created_max)
+}
+
+fn sort(hits: &mut [Hit], by: SortTarget) {
+    match by {
+        SortTarget::Key | SortTarget::Value => {} // keys are in order; values are sorted once fetched
+        SortTarget::Version => hits.sort_by_key(|hit| hit.state.version),
+        SortTarget::Created => hits.sort_by_key(|hit| hit.state.created),
+        SortTarget::Modified => hits.sort_by_key(|hit| hit.state.modified),
+    }
+}
+
+/// Turns hits into answers, reading each value unless only keys are asked for.
+fn fetch(
+    engine: &dyn Engine,
+    pending: &Pending,
+    hits: Vec<Hit>,
+    keys_only: bool,
+) -> Result<Vec<KeyValue>, ReadFailure> {
+    if keys_only {
+        return Ok(hits.into_iter().map(|hit| hit.into_key_value(Bytes::new())).collect());
+    }
+    let stored: Vec<_> = hits.iter().map(Hit::id).filter(|id| !pending.contains_key(id)).collect();
+    let mut rows = read_records(engine, &stored)?.into_iter();
+    hits.into_iter()
+        .map(|hit| {
+            let record = match pending.get(&hit.id()) {
+                Some(record) => record.clone(),
+                None => {
+                    let row = rows.next().flatten().ok_or(ReadFailure::Overtaken)?;
+                    Record::decode(row).map_err(EngineFailure::from)?
+                }
+            };
+            match record.change {
+                Change::Put { value, .. } => Ok(hit.into_key_value(value)),
+                Change::Delete => Err(EngineFailure::from(Damaged { what: "record" }).into()),
+            }
+        })
+        .collect()
+}
+
+fn read_records(engine: &dyn Engine, ids: &[RecordId]) -> Result<Vec<Option<Bytes>>, EngineFailure> {
+    if let [id] = ids {
+        return Ok(vec![engine.get(Table::Records, &id.encode())?]);
+    }
+    let keys: Vec<_> = ids.iter().map(|id| id.encode().to_vec()).collect();
+    engine.get_many(Table::Records, &keys)
+}
+
+impl Hit {
+    fn id(&self) -> RecordId {
+        RecordId { revision: self.state.modified, sub: self.state.sub }
+    }
+
+    fn into_key_value(self, value: Bytes) -> KeyValue {
+        let KeyState { modified, created, version, lease, sub: _ } = self.state;
+        KeyValue { key: self.key, value, created, modified, version, lease }
+    }
+}
+
+impl Record {
+    /// The state this change left the key in, or none if it deleted it.
+    pub(crate) fn live_state(&self, id: RecordId) -> Option<KeyState> {
+        match self.change {
+            Change::Put { created, version, lease, .. } => {
+                Some(KeyState { modified: id.revision, created, version, lease, sub: id.sub })
+            }
+            Change::Delete => None,
+        }
+    }
+
+    /// The key as a client sees it after this change; of a deleted key only its name and the revision.
+    pub fn to_key_value(&self, revision: Revision) -> KeyValue {
+        let key = self.key.clone();
+        match &self.change {
+            Change::Put { value, created, version, lease } => KeyValue {
+                key,
+                value: value.clone(),
+                created: *created,
+                modified: revision,
+                version: *version,
+                lease: *lease,
+            },
+            Change::Delete => KeyValue { key, modified: revision, ..KeyValue::default() },
+        }
+    }
+}

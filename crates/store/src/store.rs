@@ -1,0 +1,235 @@
+//! The state machine behind a lock, over an engine: one writer (the Raft apply), many readers.
+//!
+//! The lock is held while a chunk is applied and written, so a reader never sees an index entry whose record is not yet
+//! there. Readers hold it only to choose keys; values are fetched afterwards. Long ranges are chosen from a scan of the
+//! `Keys` table at a fixed revision instead, without the lock.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use setpoint_types::{KeyRange, LeaseId, NodeId, Revision};
+
+use crate::collect::{self, Progress};
+use crate::command::{Alarm, MemberAttributes, Range, Txn};
+use crate::encoding::{Damaged, Record, RecordId};
+use crate::engine::{Engine, EngineFailure, Size, Table};
+use crate::hash::{self, HashOfHistory};
+use crate::history;
+use crate::machine::{self, ApplyFailure, ChangeSet, Entry, Lease, Outcome, Pending, Position, State};
+use crate::read::{self, ReadFailure, View};
+use crate::verdict::{RangeResult, Rejection, TxnResult};
+
+/// Ranges with more keys than this are chosen by a scan, so that they do not keep writers waiting.
+const KEYS_UNDER_LOCK_MAX: usize = 2_000;
+
+pub struct Store {
+    inner: RwLock<Inner>,
+    /// One collection step at a time.
+    collecting: Mutex<()>,
+}
+
+struct Inner {
+    state: State,
+    engine: Arc<dyn Engine>,
+}
+
+/// What the log needs to know about the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    pub position: Option<Position>,
+    pub membership: Option<Bytes>,
+}
+
+impl Store {
+    pub fn open(engine: Arc<dyn Engine>) -> Result<Self, EngineFailure> {
+        let state = State::load(&*engine)?;
+        Ok(Self { inner: RwLock::new(Inner { state, engine }), collecting: Mutex::new(()) })
+    }
+
+    /// Applies committed entries; when it returns they are visible.
+    pub fn apply(&self, entries: &[Entry], local: NodeId) -> Result<Outcome, ApplyFailure> {
+        let mut inner = self.inner.write();
+        let Inner { state, engine } = &mut *inner;
+        let (batch, outcome) = machine::apply(state, &**engine, entries, local)?;
+        engine.write(batch)?;
+        Ok(outcome)
+    }
+
+    pub fn range(&self, read: &Range) -> Result<RangeResult, ReadFailure> {
+        loop {
+            match self.try_range(read) {
+                // A read of the newest state was overtaken by writes and a compaction: there is a newer one to read.
+                Err(ReadFailure::Overtaken) if read.revision <= 0 => continue,
+                Err(ReadFailure::Overtaken) => {
+                    return Err(self.inner.read().state.compacted_rejection().into());
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn try_range(&self, read: &Range) -> Result<RangeResult, ReadFailure> {
+        let none = Pending::new();
+        let inner = self.inner.read();
+        let newest = inner.state.revision;
+        let at = inner.state.readable(read.revision)?;
+        let engine = inner.engine.clone();
+        let selection = if at == newest && !is_long(&inner.state, read) {
+            let selection = read::select_newest(&inner.state.index, read);
+            drop(inner);
+            selection
+        } else {
+            drop(inner);
+            let selection = read::select_at(&*engine, read, at, &none)?;
+            if self.inner.read().state.compacted > at.wire() {
+                return Err(ReadFailure::Overtaken);
+            }
+            selection
+        };
+        read::answer(&*engine, &none, read, selection, newest)
+    }
+
+    /// Answers a transaction that cannot write.
+    pub fn read_txn(&self, txn: &Txn) -> Result<TxnResult, ReadFailure> {
+        let none = Pending::new();
+        let inner = self.inner.read();
+        let view = View::latest(&inner.state, &*inner.engine, &none);
+        Ok(machine::read_only(&view, &inner.state, txn)??)
+    }
+
+    pub fn count(&self, range: &KeyRange) -> usize {
+        self.inner.read().state.index.count(range)
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.inner.read().state.revision
+    }
+
+    /// The revision last compacted at; -1 if there was none.
+    pub fn compacted(&self) -> i64 {
+        self.inner.read().state.compacted
+    }
+
+    pub fn applied(&self) -> Applied {
+        let inner = self.inner.read();
+        Applied { position: inner.state.applied, membership: inner.state.membership.clone() }
+    }
+
+    pub fn lease(&self, lease: LeaseId) -> Option<Lease> {
+        self.inner.read().state.leases.get(&lease).cloned()
+    }
+
+    /// Every lease with its granted time to live.
+    pub fn leases(&self) -> Vec<(LeaseId, i64)> {
+        self.inner.read().state.leases.iter().map(|(id, lease)| (*id, lease.ttl)).collect()
+    }
+
+    pub fn alarms(&self) -> Vec<Alarm> {
+        self.inner.read().state.alarms.iter().copied().collect()
+    }
+
+    pub fn members(&self) -> BTreeMap<NodeId, MemberAttributes> {
+        self.inner.read().state.members.clone()
+    }
+
+    /// True if a member of this id was removed; the id must not be given out again.
+    pub fn was_removed(&self, member: NodeId) -> bool {
+        self.inner.read().state.removed.contains(&member)
+    }
+
+    pub fn key_count(&self) -> usize {
+        self.inner.read().state.index.len()
+    }
+
+    /// Whole revisions from `from` on, about `bytes_max` of them. Refused if `from` is compacted.
+    pub fn changes(&self, from: Revision, bytes_max: usize) -> Result<Vec<Arc<ChangeSet>>, ReadFailure> {
+        let inner = self.inner.read();
+        let (engine, newest) = (inner.engine.clone(), inner.state.revision);
+        drop(inner);
+        let sets = history::changes(&*engine, from, newest, bytes_max)?;
+        // Checked after the read: what was collected meanwhile may be missing from it.
+        let inner = self.inner.read();
+        if from.wire() < inner.state.compacted {
+            return Err(inner.state.compacted_rejection().into());
+        }
+        Ok(sets)
+    }
+
+    /// One change by its place in history, or none if it was collected.
+    pub fn record(&self, id: RecordId) -> Result<Option<Record>, EngineFailure> {
+        let engine = self.engine();
+        let row = engine.get(Table::Records, &id.encode())?;
+        row.map(Record::decode).transpose().map_err(EngineFailure::from)
+    }
+
+    /// Does a bounded piece of the deletions that compaction has left to do.
+    pub fn collect(&self, records_max: usize) -> Result<Progress, EngineFailure> {
+        let _one = self.collecting.lock();
+        let (engine, compacted) = {
+            let inner = self.inner.read();
+            (inner.engine.clone(), inner.state.compacted)
+        };
+        collect::step(&*engine, Revision::new(compacted.max(0) as u64), records_max)
+    }
+
+    /// A hash of everything kept up to a revision; equal on all replicas that agree.
+    pub fn hash(&self, revision: i64) -> Result<HashOfHistory, ReadFailure> {
+        let inner = self.inner.read();
+        let at = inner.state.readable(revision)?;
+        let (engine, newest, compacted) = (inner.engine.clone(), inner.state.revision, inner.state.compacted);
+        drop(inner);
+        let hash = hash::history(&*engine, compacted, at)?;
+        if self.compacted() != compacted {
+            return Err(Rejection::Compacted { oldest: Revision::new(self.compacted().max(0) as u64) }.into());
+        }
+        Ok(HashOfHistory { hash, revision: at, compacted, newest })
+    }
+
+    /// Makes everything applied so far durable, and says up to where that is at least.
+    pub fn flush(&self) -> Result<Applied, EngineFailure> {
+        let (applied, engine) = (self.applied(), self.engine());
+        engine.flush()?;
+        Ok(applied)
+    }
+
+    pub fn checkpoint(&self, dir: &Path) -> Result<(), EngineFailure> {
+        self.engine().checkpoint(dir)
+    }
+
+    /// Switches to another state as a whole.
+    pub fn replace(&self, engine: Arc<dyn Engine>) -> Result<Applied, EngineFailure> {
+        let state = State::load(&*engine)?;
+        let _one = self.collecting.lock();
+        *self.inner.write() = Inner { state, engine };
+        Ok(self.applied())
+    }
+
+    pub fn size(&self) -> Size {
+        self.engine().size()
+    }
+
+    pub fn reclaim(&self) -> Result<(), EngineFailure> {
+        self.engine().reclaim()
+    }
+
+    fn engine(&self) -> Arc<dyn Engine> {
+        self.inner.read().engine.clone()
+    }
+}
+
+fn is_long(state: &State, read: &Range) -> bool {
+    if read.count_only || matches!(read.range, KeyRange::Single(_)) {
+        return false;
+    }
+    let limited = read.limit > 0 && read.limit as usize <= KEYS_UNDER_LOCK_MAX && read::is_natural(read);
+    !limited && state.index.count(&read.range) > KEYS_UNDER_LOCK_MAX
+}
+
+impl From<Damaged> for ReadFailure {
+    fn from(damaged: Damaged) -> Self {
+        Self::Engine(damaged.into())
+    }
+}
