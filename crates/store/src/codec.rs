@@ -18,8 +18,9 @@ use crate::varint::{get_varint, put_varint, unzigzag, zigzag};
 pub struct Unreadable;
 
 const FORMAT: u8 = 1;
-/// Transactions nest no deeper than the wire lets them; a damaged length must not exhaust the stack.
-const DEPTH_MAX: usize = 128;
+/// A damaged entry must not exhaust the stack. Clients get no deeper: each of their 128 operations may be a transaction
+/// around the next, and the innermost may be empty.
+const DEPTH_MAX: usize = 129;
 
 impl Proposal {
     pub fn encode(&self) -> Bytes {
@@ -82,6 +83,15 @@ fn put_command(out: &mut BytesMut, command: &Command) {
             out.put_u8(6);
             put_signed(out, lease.0);
         }
+        Command::LeaseExpire { lease, term } => {
+            out.put_u8(10);
+            put_signed(out, lease.0);
+            put_varint(out, *term);
+        }
+        Command::ExpectVoter { member } => {
+            out.put_u8(11);
+            out.put_u64_le(member.0);
+        }
         Command::Alarm { action, alarm } => {
             out.put_u8(7);
             out.put_u8(matches!(action, AlarmAction::Activate).into());
@@ -121,6 +131,8 @@ fn read_command(input: &mut Bytes) -> Option<Command> {
             attributes: read_attributes(input)?,
         },
         9 => Command::RemoveMember { member: NodeId(input.try_get_u64_le().ok()?) },
+        10 => Command::LeaseExpire { lease: LeaseId(read_signed(input)?), term: get_varint(input)? },
+        11 => Command::ExpectVoter { member: NodeId(input.try_get_u64_le().ok()?) },
         _ => return None,
     })
 }

@@ -25,12 +25,37 @@ pub enum Command {
     Put(Put),
     DeleteRange(DeleteRange),
     Txn(Txn),
-    Compact { revision: i64 },
-    LeaseGrant { lease: LeaseId, ttl: i64 },
-    LeaseRevoke { lease: LeaseId },
-    Alarm { action: AlarmAction, alarm: Alarm },
-    PublishMember { member: NodeId, attributes: MemberAttributes },
-    RemoveMember { member: NodeId },
+    Compact {
+        revision: i64,
+    },
+    LeaseGrant {
+        lease: LeaseId,
+        ttl: i64,
+    },
+    LeaseRevoke {
+        lease: LeaseId,
+    },
+    /// The leader of a term found the lease's time to be up. Void in any other term: a deposed leader cannot know
+    /// what its successor renewed.
+    LeaseExpire {
+        lease: LeaseId,
+        term: u64,
+    },
+    Alarm {
+        action: AlarmAction,
+        alarm: Alarm,
+    },
+    PublishMember {
+        member: NodeId,
+        attributes: MemberAttributes,
+    },
+    RemoveMember {
+        member: NodeId,
+    },
+    /// A learner that is to vote as soon as it has caught up.
+    ExpectVoter {
+        member: NodeId,
+    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,6 +92,12 @@ pub struct Range {
 }
 
 impl Range {
+    /// True if the keys come back in their own order and none is dropped, so a limit can stop the search.
+    pub fn is_natural(&self) -> bool {
+        self.bounds == Bounds::default()
+            && matches!((self.by, self.order), (SortTarget::Key, Order::Unspecified | Order::Ascending))
+    }
+
     /// The newest state of a range, whole.
     pub fn latest(range: KeyRange) -> Self {
         Self {

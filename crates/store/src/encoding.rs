@@ -229,6 +229,8 @@ pub enum MetaKey {
     Member(NodeId),
     /// A member that was removed; its id is never used again.
     Removed(NodeId),
+    /// A learner that is to vote as soon as it has caught up.
+    Expected(NodeId),
 }
 
 impl MetaKey {
@@ -248,6 +250,7 @@ impl MetaKey {
             Self::Lease(lease) => with_id(7, lease.0 as u64),
             Self::Member(member) => with_id(8, member.0),
             Self::Removed(member) => with_id(9, member.0),
+            Self::Expected(member) => with_id(10, member.0),
         }
     }
 
@@ -264,6 +267,7 @@ impl MetaKey {
             [7, rest @ ..] => Ok(Self::Lease(LeaseId(id(rest)? as i64))),
             [8, rest @ ..] => Ok(Self::Member(NodeId(id(rest)?))),
             [9, rest @ ..] => Ok(Self::Removed(NodeId(id(rest)?))),
+            [10, rest @ ..] => Ok(Self::Expected(NodeId(id(rest)?))),
             _ => Err(Damaged { what: "meta key" }),
         }
     }
@@ -329,6 +333,7 @@ mod tests {
             MetaKey::Lease(LeaseId(-3)),
             MetaKey::Member(NodeId(u64::MAX)),
             MetaKey::Removed(NodeId(1)),
+            MetaKey::Expected(NodeId(2)),
         ];
         for key in keys {
             assert_eq!(MetaKey::decode(&key.encode()), Ok(key));

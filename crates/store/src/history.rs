@@ -9,8 +9,8 @@ use crate::encoding::{Record, RecordId};
 use crate::engine::{Engine, EngineFailure, Table};
 use crate::machine::ChangeSet;
 
-/// Whole revisions from `from` up to and including `until`, ending early (but never inside a revision) once `bytes_max`
-/// is reached. The caller knows that `from` is not compacted, before and after the call.
+/// Whole revisions from `from` up to and including `until`, ending early (but never inside a revision, nor before the
+/// first) once `bytes_max` is reached. The caller knows that `from` is not compacted, before and after the call.
 pub(crate) fn changes(
     engine: &dyn Engine,
     from: Revision,
@@ -32,7 +32,7 @@ pub(crate) fn changes(
             }
         };
         if sets.last().is_none_or(|set| set.revision != id.revision) {
-            if bytes >= bytes_max {
+            if !sets.is_empty() && bytes >= bytes_max {
                 return ControlFlow::Break(());
             }
             sets.push(ChangeSet { revision: id.revision, records: Vec::new() });

@@ -3,6 +3,7 @@
 //! Which keys answer, how many there are and in what order is decided without values; only what is returned is fetched.
 //! A key's record never changes once written, so it may be fetched after the lock over the index is gone.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -78,17 +79,11 @@ impl<'a> View<'a> {
     }
 }
 
-/// True if the keys come back in their own order and none is dropped, so a limit can stop the search.
-pub(crate) fn is_natural(read: &Range) -> bool {
-    read.bounds == Bounds::default()
-        && matches!((read.by, read.order), (SortTarget::Key, Order::Unspecified | Order::Ascending))
-}
-
 /// How many hits can be of use.
 fn wanted(read: &Range) -> usize {
     match usize::try_from(read.limit) {
         _ if read.count_only => 0,
-        Ok(limit) if limit > 0 && is_natural(read) => limit,
+        Ok(limit) if limit > 0 && read.is_natural() => limit,
         _ => usize::MAX,
     }
 }
@@ -131,6 +126,7 @@ pub(crate) fn select_at(
         if ahead.peek().is_none_or(|(newer, _)| ***newer != *key) {
             add(&mut selection, key, state);
         }
+        ControlFlow::Continue(())
     })?;
     for (key, state) in ahead {
         if let Some(state) = state {
@@ -149,12 +145,12 @@ fn overrides(pending: &Pending, range: &KeyRange, at: Revision) -> BTreeMap<Byte
     newest
 }
 
-/// Calls `visit` for each key of a range that was live at a revision, in order.
+/// Calls `visit` for each key of a range that was live at a revision, in order, until it breaks.
 pub(crate) fn visit_at(
     engine: &dyn Engine,
     range: &KeyRange,
     at: Revision,
-    mut visit: impl FnMut(Bytes, KeyState),
+    mut visit: impl FnMut(Bytes, KeyState) -> ControlFlow<()>,
 ) -> Result<(), EngineFailure> {
     if range.is_empty() {
         return Ok(());
@@ -167,24 +163,21 @@ pub(crate) fn visit_at(
     engine.scan(Table::Keys, &from, to.as_deref(), &mut |row, value| {
         let seen = encoding::split_key_version(row).and_then(|(escaped, revision)| {
             if revision > at || (any && escaped == decided) {
-                return Ok(());
+                return Ok(ControlFlow::Continue(()));
             }
             any = true;
             decided.clear();
             decided.extend_from_slice(escaped);
             let version = KeyVersion::decode(revision, value)?;
-            if !version.deleted {
-                visit(encoding::unescape(escaped), version.state);
+            if version.deleted {
+                return Ok(ControlFlow::Continue(()));
             }
-            Ok(())
+            Ok(visit(encoding::unescape(escaped), version.state))
         });
-        match seen {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(damaged) => {
-                result = Err(damaged.into());
-                ControlFlow::Break(())
-            }
-        }
+        seen.unwrap_or_else(|damaged| {
+            result = Err(damaged.into());
+            ControlFlow::Break(())
+        })
     })?;
     result
 }
@@ -202,7 +195,7 @@ pub(crate) fn answer(
         return Ok(RangeResult { revision, kvs: Vec::new(), more: false, count });
     }
     let limit = usize::try_from(read.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    if is_natural(read) {
+    if read.is_natural() {
         let more = count > hits.len() as u64;
         return Ok(RangeResult { revision, kvs: fetch(engine, pending, hits, read.keys_only)?, more, count });
     }
@@ -210,25 +203,23 @@ pub(crate) fn answer(
     let more = hits.len() > limit;
     let kvs = if read.by == SortTarget::Value {
         let mut kvs = fetch(engine, pending, hits, false)?;
-        kvs.sort_by(|a, b| a.value.cmp(&b.value));
-        cut(&mut kvs, read.order, limit);
+        kvs.sort_by(|a, b| directed(read.order, a.value.cmp(&b.value)));
+        kvs.truncate(limit);
         if read.keys_only {
             kvs.iter_mut().for_each(|kv| kv.value = Bytes::new());
         }
         kvs
     } else {
-        sort(&mut hits, read.by);
-        cut(&mut hits, read.order, limit);
+        sort(&mut hits, read.by, read.order);
+        hits.truncate(limit);
         fetch(engine, pending, hits, read.keys_only)?
     };
     Ok(RangeResult { revision, kvs, more, count })
 }
 
-fn cut<T>(sorted: &mut Vec<T>, order: Order, limit: usize) {
-    if order == Order::Descending {
-        sorted.reverse();
-    }
-    sorted.truncate(limit);
+/// Equals are left as they are, so whatever the order, they come by key.
+fn directed(order: Order, ascending: Ordering) -> Ordering {
+    if order == Order::Descending { ascending.reverse() } else { ascending }
 }
 
 fn within(state: &KeyState, bounds: &Bounds) -> bool {
@@ -239,17 +230,21 @@ fn within(state: &KeyState, bounds: &Bounds) -> bool {
         && between(state.created, bounds.created_min, bounds.created_max)
 }
 
-fn sort(hits: &mut [Hit], by: SortTarget) {
-    match by {
-        SortTarget::Key | SortTarget::Value => {} // keys are in order; values are sorted once fetched
-        SortTarget::Version => hits.sort_by_key(|hit| hit.state.version),
-        SortTarget::Created => hits.sort_by_key(|hit| hit.state.created),
-        SortTarget::Modified => hits.sort_by_key(|hit| hit.state.modified),
-    }
+fn sort(hits: &mut [Hit], by: SortTarget, order: Order) {
+    hits.sort_by(|a, b| {
+        let ascending = match by {
+            SortTarget::Key => a.key.cmp(&b.key),
+            SortTarget::Version => a.state.version.cmp(&b.state.version),
+            SortTarget::Created => a.state.created.cmp(&b.state.created),
+            SortTarget::Modified => a.state.modified.cmp(&b.state.modified),
+            SortTarget::Value => Ordering::Equal, // sorted once fetched
+        };
+        directed(order, ascending)
+    });
 }
 
 /// Turns hits into answers, reading each value unless only keys are asked for.
-fn fetch(
+pub(crate) fn fetch(
     engine: &dyn Engine,
     pending: &Pending,
     hits: Vec<Hit>,

@@ -4,7 +4,7 @@
 //! there. Readers hold it only to choose keys; values are fetched afterwards. Long ranges are chosen from a scan of the
 //! `Keys` table at a fixed revision instead, without the lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,13 +14,14 @@ use setpoint_types::{KeyRange, LeaseId, NodeId, Revision};
 
 use crate::collect::{self, Progress};
 use crate::command::{Alarm, MemberAttributes, Range, Txn};
-use crate::encoding::{Damaged, Record, RecordId};
-use crate::engine::{Engine, EngineFailure, Size, Table};
+use crate::encoding::{Damaged, MetaKey, Record, RecordId};
+use crate::engine::{Engine, EngineFailure, Size, Table, WriteBatch};
 use crate::hash::{self, HashOfHistory};
 use crate::history;
 use crate::machine::{self, ApplyFailure, ChangeSet, Entry, Lease, Outcome, Pending, Position, State};
+use crate::pages::{Page, Pages};
 use crate::read::{self, ReadFailure, View};
-use crate::verdict::{RangeResult, Rejection, TxnResult};
+use crate::verdict::{RangeResult, TxnResult};
 
 /// Ranges with more keys than this are chosen by a scan, so that they do not keep writers waiting.
 const KEYS_UNDER_LOCK_MAX: usize = 2_000;
@@ -47,6 +48,31 @@ impl Store {
     pub fn open(engine: Arc<dyn Engine>) -> Result<Self, EngineFailure> {
         let state = State::load(&*engine)?;
         Ok(Self { inner: RwLock::new(Inner { state, engine }), collecting: Mutex::new(()) })
+    }
+
+    /// How far the state in an engine has come, without loading it.
+    pub fn inspect(engine: &dyn Engine) -> Result<Applied, EngineFailure> {
+        let (position, membership) = State::load_position(engine)?;
+        Ok(Applied { position, membership })
+    }
+
+    /// Makes an engine's state the beginning of another cluster's: the data stays, and what tied it to a log, to
+    /// members and to their alarms goes.
+    pub fn detach(engine: &dyn Engine) -> Result<(), EngineFailure> {
+        let state = State::load(engine)?;
+        let mut batch = WriteBatch::default();
+        batch.delete(Table::Meta, MetaKey::Applied.encode());
+        batch.delete(Table::Meta, MetaKey::Membership.encode());
+        for alarm in &state.alarms {
+            batch.delete(Table::Meta, MetaKey::Alarm(alarm.member, alarm.kind as u8).encode());
+        }
+        for member in state.members.keys().chain(&state.removed).chain(&state.expected_voters) {
+            for row in [MetaKey::Member(*member), MetaKey::Removed(*member), MetaKey::Expected(*member)] {
+                batch.delete(Table::Meta, row.encode());
+            }
+        }
+        engine.write(batch)?;
+        engine.flush()
     }
 
     /// Applies committed entries; when it returns they are visible.
@@ -92,6 +118,24 @@ impl Store {
         read::answer(&*engine, &none, read, selection, newest)
     }
 
+    /// Prepares to read a range in pieces, all of one revision; for answers too large to hold. In natural order only.
+    pub fn open_pages(&self, read: &Range) -> Result<Pages, ReadFailure> {
+        let whole = self.range(&Range { count_only: true, ..read.clone() })?;
+        let at = if read.revision > 0 { Revision::new(read.revision as u64) } else { whole.revision };
+        Ok(Pages::new(self.engine(), read, at, whole))
+    }
+
+    /// The next piece of a range. Refused if a compaction overtook its revision.
+    pub fn next_page(&self, pages: &mut Pages, keys_max: usize) -> Result<Page, ReadFailure> {
+        let page = pages.next(keys_max);
+        // Checked after the read: what was collected meanwhile may be missing from it.
+        let inner = self.inner.read();
+        if inner.state.compacted > pages.at().wire() {
+            return Err(inner.state.compacted_rejection().into());
+        }
+        page
+    }
+
     /// Answers a transaction that cannot write.
     pub fn read_txn(&self, txn: &Txn) -> Result<TxnResult, ReadFailure> {
         let none = Pending::new();
@@ -127,12 +171,26 @@ impl Store {
         self.inner.read().state.leases.iter().map(|(id, lease)| (*id, lease.ttl)).collect()
     }
 
+    pub fn lease_count(&self) -> usize {
+        self.inner.read().state.leases.len()
+    }
+
+    /// Moves whenever a lease comes or goes.
+    pub fn lease_changes(&self) -> u64 {
+        self.inner.read().state.lease_changes
+    }
+
     pub fn alarms(&self) -> Vec<Alarm> {
         self.inner.read().state.alarms.iter().copied().collect()
     }
 
     pub fn members(&self) -> BTreeMap<NodeId, MemberAttributes> {
         self.inner.read().state.members.clone()
+    }
+
+    /// Learners that are to vote as soon as they have caught up.
+    pub fn expected_voters(&self) -> BTreeSet<NodeId> {
+        self.inner.read().state.expected_voters.clone()
     }
 
     /// True if a member of this id was removed; the id must not be given out again.
@@ -177,15 +235,18 @@ impl Store {
 
     /// A hash of everything kept up to a revision; equal on all replicas that agree.
     pub fn hash(&self, revision: i64) -> Result<HashOfHistory, ReadFailure> {
-        let inner = self.inner.read();
-        let at = inner.state.readable(revision)?;
-        let (engine, newest, compacted) = (inner.engine.clone(), inner.state.revision, inner.state.compacted);
-        drop(inner);
-        let hash = hash::history(&*engine, compacted, at)?;
-        if self.compacted() != compacted {
-            return Err(Rejection::Compacted { oldest: Revision::new(self.compacted().max(0) as u64) }.into());
+        loop {
+            let inner = self.inner.read();
+            let at = inner.state.readable(revision)?;
+            let (engine, newest, compacted) =
+                (inner.engine.clone(), inner.state.revision, inner.state.compacted);
+            drop(inner);
+            let hash = hash::history(&*engine, compacted, at)?;
+            // If a compaction came in between, rows may have been collected under the scan.
+            if self.compacted() == compacted {
+                return Ok(HashOfHistory { hash, revision: at, compacted, newest });
+            }
         }
-        Ok(HashOfHistory { hash, revision: at, compacted, newest })
     }
 
     /// Makes everything applied so far durable, and says up to where that is at least.
@@ -224,7 +285,7 @@ fn is_long(state: &State, read: &Range) -> bool {
     if read.count_only || matches!(read.range, KeyRange::Single(_)) {
         return false;
     }
-    let limited = read.limit > 0 && read.limit as usize <= KEYS_UNDER_LOCK_MAX && read::is_natural(read);
+    let limited = read.limit > 0 && read.limit as usize <= KEYS_UNDER_LOCK_MAX && read.is_natural();
     !limited && state.index.count(&read.range) > KEYS_UNDER_LOCK_MAX
 }
 

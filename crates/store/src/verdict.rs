@@ -62,6 +62,8 @@ pub enum Rejection {
     LeaseNotFound,
     #[error("the lease exists already")]
     LeaseExists,
+    #[error("the leader that decided this has been succeeded")]
+    Deposed,
     #[error("a member is out of space; compact, then disarm the alarm")]
     NoSpace,
     #[error("the members' data differ; the cluster refuses to serve it")]

@@ -63,7 +63,8 @@ fn io(operation: &'static str) -> impl Fn(std::io::Error) -> EngineFailure {
 
 impl Engine for MemoryEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineFailure> {
-        Ok(self.rows.read().get(&(table, key.to_vec())).cloned())
+        // Recursive: the visitor of a scan may read rows, also while a writer waits for that scan to end.
+        Ok(self.rows.read_recursive().get(&(table, key.to_vec())).cloned())
     }
 
     fn scan(

@@ -31,6 +31,7 @@ impl Default for RocksOptions {
 
 pub struct RocksEngine {
     db: DB,
+    read_only: bool,
     unlogged: WriteOptions,
 }
 
@@ -48,7 +49,17 @@ impl RocksEngine {
             .map_err(failure("open its tables"))?;
         let mut unlogged = WriteOptions::default();
         unlogged.disable_wal(true);
-        Ok(Self { db, unlogged })
+        Ok(Self { db, read_only: false, unlogged })
+    }
+
+    /// Opens tables only to look at them; nothing in `dir` changes.
+    pub fn open_read_only(dir: &Path, options: &RocksOptions) -> Result<Self, EngineFailure> {
+        let cache = Cache::new_hyper_clock_cache(options.block_cache_bytes, 0);
+        let tables = Table::ALL
+            .map(|table| ColumnFamilyDescriptor::new(table.name(), table_options(table, options, &cache)));
+        let db = DB::open_cf_descriptors_read_only(&database_options(options)?, dir, tables, false)
+            .map_err(failure("open its tables"))?;
+        Ok(Self { db, read_only: true, unlogged: WriteOptions::default() })
     }
 
     fn table(&self, table: Table) -> &ColumnFamily {
@@ -187,6 +198,9 @@ impl Engine for RocksEngine {
 
 impl Drop for RocksEngine {
     fn drop(&mut self) {
+        if self.read_only {
+            return;
+        }
         // A restart then replays nothing. A failure here costs only that replay.
         if let Err(error) = self.flush() {
             tracing::warn!(error = %error, "the last flush failed; the Raft log brings it back");

@@ -160,6 +160,44 @@ mod tests {
         assert!(index.root.leaves() <= 100_000 / (leaf::CAPACITY - 1) + 2, "{} leaves", index.root.leaves());
     }
 
+    /// Three levels: inner nodes split, empty their first child, take smaller keys than it had, and merge.
+    #[test]
+    fn a_deep_index_finds_every_key_while_it_shrinks_and_grows() {
+        let (mut index, mut model) = (Index::default(), BTreeMap::new());
+        let mut random = 7u64;
+        let mut below = |bound: u64| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (random >> 33) % bound
+        };
+        for n in 0..20_000u64 {
+            index.insert(&n.to_be_bytes(), state(n));
+            model.insert(n.to_be_bytes(), state(n));
+        }
+        for round in 0..300 {
+            let start = below(20_000);
+            for n in start..start + below(1_500) {
+                assert_eq!(
+                    index.remove(&n.to_be_bytes()),
+                    model.remove(&n.to_be_bytes()),
+                    "round {round}, {n}"
+                );
+            }
+            for n in (0..below(60)).map(|_| below(20_000)) {
+                let previous = index.insert(&n.to_be_bytes(), state(n));
+                assert_eq!(previous, model.insert(n.to_be_bytes(), state(n)), "round {round}, {n}");
+            }
+            if round % 100 == 99 {
+                for n in below(20_000)..20_000 {
+                    index.insert(&n.to_be_bytes(), state(n));
+                    model.insert(n.to_be_bytes(), state(n));
+                }
+            }
+            assert_eq!(index.len(), model.len(), "round {round}");
+        }
+        let kept: Vec<_> = model.iter().map(|(key, state)| (key.to_vec(), state.modified.get())).collect();
+        assert_eq!(contents(&index, &KeyRange::From(Bytes::new())), kept);
+    }
+
     #[test]
     fn an_emptied_index_is_usable_again() {
         let mut index = Index::default();

@@ -184,7 +184,12 @@ fn merge_around(children: &mut Vec<Child>, at: usize) {
     merged.len += right.len;
     match (&mut merged.node, right.node) {
         (Node::Leaf(leaf), Node::Leaf(right)) => leaf.absorb(right),
-        (Node::Inner(inner), Node::Inner(right)) => inner.extend(right),
+        (Node::Inner(inner), Node::Inner(mut moved)) => {
+            // The first child took every smaller key whatever its own bound. Now it has a left neighbour, and the bound
+            // that counts is the one that brought those keys here.
+            moved[0].first = right.first;
+            inner.extend(moved);
+        }
         _ => unreachable!("siblings have the same height"),
     }
 }

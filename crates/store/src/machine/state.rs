@@ -35,9 +35,12 @@ pub struct State {
     /// The revision last compacted at; -1 before the first compaction, so that compacting at 0 is accepted once.
     pub compacted: i64,
     pub leases: BTreeMap<LeaseId, Lease>,
+    /// Moves whenever a lease comes or goes, so that followers of the leases need not compare them. Not stored.
+    pub lease_changes: u64,
     pub alarms: BTreeSet<Alarm>,
     pub members: BTreeMap<NodeId, MemberAttributes>,
     pub removed: BTreeSet<NodeId>,
+    pub expected_voters: BTreeSet<NodeId>,
     pub applied: Option<Position>,
     pub membership: Option<Bytes>,
 }
@@ -49,9 +52,11 @@ impl Default for State {
             revision: Revision::INITIAL,
             compacted: -1,
             leases: BTreeMap::new(),
+            lease_changes: 0,
             alarms: BTreeSet::new(),
             members: BTreeMap::new(),
             removed: BTreeSet::new(),
+            expected_voters: BTreeSet::new(),
             applied: None,
             membership: None,
         }
@@ -65,6 +70,13 @@ impl State {
         state.load_meta(engine)?;
         state.load_keys(engine)?;
         Ok(state)
+    }
+
+    /// Reads only how far an engine's state has come.
+    pub fn load_position(engine: &dyn Engine) -> Result<(Option<Position>, Option<Bytes>), EngineFailure> {
+        let position = engine.get(Table::Meta, &MetaKey::Applied.encode())?;
+        let position = position.map(|row| decode_position(&row)).transpose()?;
+        Ok((position, engine.get(Table::Meta, &MetaKey::Membership.encode())?))
     }
 
     fn load_meta(&mut self, engine: &dyn Engine) -> Result<(), EngineFailure> {
@@ -100,6 +112,9 @@ impl State {
             }
             MetaKey::Removed(member) => {
                 self.removed.insert(member);
+            }
+            MetaKey::Expected(member) => {
+                self.expected_voters.insert(member);
             }
         }
         Ok(())

@@ -46,7 +46,7 @@ impl<'a> Step<'a> {
                 for command in commands {
                     let proposal = decode(entry.position.index, command)?;
                     let answer = proposal.id.node == self.local;
-                    let verdict = self.command(proposal.command, answer)?;
+                    let verdict = self.command(proposal.command, entry.position.term, answer)?;
                     if answer {
                         self.outcome.verdicts.push((proposal.id, verdict));
                     }
@@ -66,7 +66,7 @@ impl<'a> Step<'a> {
         (self.batch, self.outcome)
     }
 
-    fn command(&mut self, command: Command, answer: bool) -> Result<Verdict, EngineFailure> {
+    fn command(&mut self, command: Command, term: u64, answer: bool) -> Result<Verdict, EngineFailure> {
         if let Some(rejection) = self.alarmed(&command) {
             return Ok(Err(rejection));
         }
@@ -77,9 +77,13 @@ impl<'a> Step<'a> {
             Command::Compact { revision } => Ok(self.compact(revision)),
             Command::LeaseGrant { lease, ttl } => Ok(self.grant(lease, ttl)),
             Command::LeaseRevoke { lease } => Ok(self.revoke(lease)),
+            // S12: only the leader that still leads may say that a lease's time is up.
+            Command::LeaseExpire { term: decided, .. } if decided != term => Ok(Err(Rejection::Deposed)),
+            Command::LeaseExpire { lease, .. } => Ok(self.revoke(lease)),
             Command::Alarm { action, alarm } => Ok(self.alarm(action, alarm)),
             Command::PublishMember { member, attributes } => Ok(self.publish_member(member, attributes)),
             Command::RemoveMember { member } => Ok(self.remove_member(member)),
+            Command::ExpectVoter { member } => Ok(self.expect_voter(member)),
         }
     }
 
@@ -95,7 +99,10 @@ impl<'a> Step<'a> {
         };
         let data = !matches!(
             command,
-            Command::Alarm { .. } | Command::PublishMember { .. } | Command::RemoveMember { .. }
+            Command::Alarm { .. }
+                | Command::PublishMember { .. }
+                | Command::RemoveMember { .. }
+                | Command::ExpectVoter { .. }
         );
         if data && self.state.has_alarm(AlarmKind::Corrupt) {
             return Some(Rejection::Corrupt);
@@ -211,6 +218,7 @@ impl<'a> Step<'a> {
             return Err(Rejection::LeaseExists);
         }
         self.state.leases.insert(lease, super::Lease { ttl, keys: Default::default() });
+        self.state.lease_changes += 1;
         self.batch.put(Table::Meta, MetaKey::Lease(lease).encode(), encode_signed(ttl));
         Ok(Response::LeaseGrant { revision: self.state.revision, lease, ttl })
     }
@@ -220,6 +228,7 @@ impl<'a> Step<'a> {
         let Some(revoked) = self.state.leases.remove(&lease) else {
             return Err(Rejection::LeaseNotFound);
         };
+        self.state.lease_changes += 1;
         self.batch.delete(Table::Meta, MetaKey::Lease(lease).encode());
         let mut write = Write::after(self.state);
         for key in &revoked.keys {
@@ -256,8 +265,18 @@ impl<'a> Step<'a> {
         Ok(Response::Member { revision: self.state.revision })
     }
 
+    fn expect_voter(&mut self, member: NodeId) -> Verdict {
+        if !self.state.removed.contains(&member) {
+            self.state.expected_voters.insert(member);
+            self.batch.put(Table::Meta, MetaKey::Expected(member).encode(), Vec::new());
+        }
+        Ok(Response::Member { revision: self.state.revision })
+    }
+
     fn remove_member(&mut self, member: NodeId) -> Verdict {
         self.state.members.remove(&member);
+        self.state.expected_voters.remove(&member);
+        self.batch.delete(Table::Meta, MetaKey::Expected(member).encode());
         self.state.removed.insert(member);
         self.batch.delete(Table::Meta, MetaKey::Member(member).encode());
         self.batch.put(Table::Meta, MetaKey::Removed(member).encode(), Vec::new());

@@ -1,0 +1,47 @@
+# Thin: each target is a line or two over cargo, cargo xtask or a script. Logic belongs there.
+# `make` alone lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+.PHONY: help setup build run test bench fmt lint clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## Install what a build needs; quick when nothing is missing
+	@scripts/setup
+
+# Cargo itself says which programs it built, wherever the target folder is.
+build: setup ## Build every program, optimised, into ./bin
+	@mkdir -p bin
+	cargo build --release --workspace --message-format=json-render-diagnostics \
+	  | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' \
+	  | while read -r program; do [[ $$program == */xtask ]] || install -m 755 "$$program" bin/; done
+	@ls bin
+
+run: build ## Run one node, with its data in ./.setpoint/default
+	./bin/setpointd --data-dir .setpoint/default
+
+test: lint ## Check format, lints and laws, then run every test
+	@if cargo nextest --version >/dev/null 2>&1; then \
+	  cargo nextest run --workspace && cargo test --workspace --doc; \
+	else \
+	  cargo test --workspace; \
+	fi
+
+bench: build ## Measure against etcd on this machine (ARGS="..." is passed on)
+	./bin/setpoint-bench $(ARGS)
+
+fmt: ## Format the code
+	cargo fmt --all
+
+lint: setup ## Check format, clippy and the laws of the code
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask tidy
+
+clean: ## Remove what was built; data in ./.setpoint stays
+	cargo clean
+	rm -rf bin

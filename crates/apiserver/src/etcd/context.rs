@@ -1,0 +1,110 @@
+//! What every etcd service shares: the replica, the limits, headers, and how a request waits for the cluster.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use setpoint_api::etcdserverpb as pb;
+use setpoint_consensus::ReadError;
+use setpoint_store::Response;
+use setpoint_store::command::Command;
+use setpoint_types::Revision;
+use tonic::Status;
+
+use super::error::EtcdError;
+use crate::collector::Collector;
+use crate::lease::{Lessor, Renewals};
+use crate::metrics::Metrics;
+use crate::quota::Quota;
+use crate::replica::{ProposeError, Replica};
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The largest request, as it is written to the log.
+    pub request_bytes: usize,
+    /// Operations in one transaction.
+    pub txn_ops: usize,
+    pub watch_progress_interval: Duration,
+    pub watches_per_stream: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            request_bytes: 3 << 19,
+            txn_ops: 128,
+            watch_progress_interval: Duration::from_secs(600),
+            watches_per_stream: 100_000,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Context {
+    pub replica: Replica,
+    pub lessor: Arc<Lessor>,
+    pub renewals: Renewals,
+    pub collector: Arc<Collector>,
+    pub quota: Arc<Quota>,
+    pub metrics: Arc<Metrics>,
+    pub limits: Limits,
+    /// `http` or `https`, as peers are reached.
+    pub peer_scheme: &'static str,
+    /// Where a backup in the making may put its files.
+    pub scratch: PathBuf,
+}
+
+impl Context {
+    pub fn header(&self, revision: Revision) -> Option<pb::ResponseHeader> {
+        Some(pb::ResponseHeader {
+            cluster_id: self.replica.identity.cluster.0,
+            member_id: self.replica.identity.member.0,
+            revision: revision.wire(),
+            raft_term: self.replica.node.status().borrow().term,
+        })
+    }
+
+    /// A header with the revision as it is now.
+    pub fn current_header(&self) -> Option<pb::ResponseHeader> {
+        self.header(self.replica.store.revision())
+    }
+
+    pub async fn propose(&self, command: Command) -> Result<Response, Status> {
+        self.replica.propose(command).await.map_err(propose_error)
+    }
+
+    /// Waits until a local read is linearizable.
+    pub async fn barrier(&self) -> Result<(), Status> {
+        self.replica.read_barrier().await.map_err(read_error)
+    }
+}
+
+pub fn propose_error(error: ProposeError) -> Status {
+    let error = match error {
+        ProposeError::Rejected(rejection) => rejection.into(),
+        ProposeError::TooLarge => EtcdError::RequestTooLarge,
+        ProposeError::Overloaded => EtcdError::TooManyRequests,
+        ProposeError::NoLeader => EtcdError::NoLeader,
+        ProposeError::TimedOut { leader_lost: true } => EtcdError::TimeoutLeaderFail,
+        ProposeError::TimedOut { leader_lost: false } => EtcdError::Timeout,
+        ProposeError::Stopped => EtcdError::Stopped,
+    };
+    error.into()
+}
+
+fn read_error(error: ReadError) -> Status {
+    let error = match error {
+        ReadError::NoLeader => EtcdError::NoLeader,
+        ReadError::NoQuorum => EtcdError::Timeout,
+        ReadError::Overloaded => EtcdError::TooManyRequests,
+        ReadError::TimedOut => EtcdError::TimeoutApplied,
+        ReadError::ShuttingDown => EtcdError::Stopped,
+    };
+    error.into()
+}
+
+/// A verdict of another kind than the command asked for: a bug, reported as one rather than guessed around.
+pub fn mismatched(response: &Response) -> Status {
+    tracing::error!(?response, "a verdict does not fit its command");
+    Status::internal("the verdict does not fit the command; please report this")
+}

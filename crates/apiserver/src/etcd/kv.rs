@@ -1,0 +1,221 @@
+//! Keys: Range, RangeStream, Put, DeleteRange, Txn, Compact.
+
+use futures::Stream;
+use prost::Message;
+use setpoint_api::etcdserverpb as pb;
+use setpoint_api::etcdserverpb::kv_server::Kv;
+use setpoint_store::command::{Command, Range, Txn};
+use setpoint_store::{Page, Response as Verdict};
+use setpoint_types::{KeyRange, Revision};
+use std::pin::Pin;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use super::context::{Context, mismatched};
+use super::error::{EtcdError, read_failure};
+use super::{check, convert};
+
+/// Ranges that may touch more keys than this leave the async workers to others.
+const INLINE_KEYS_MAX: i64 = 64;
+
+/// A streamed range starts with a small chunk and doubles up to about so much.
+const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_KEYS_FIRST: usize = 16;
+const CHUNK_KEYS_MAX: usize = 4096;
+
+pub struct KvService(pub Context);
+
+#[tonic::async_trait]
+impl Kv for KvService {
+    async fn range(&self, request: Request<pb::RangeRequest>) -> Result<Response<pb::RangeResponse>, Status> {
+        let request = request.into_inner();
+        check::range(&request)?;
+        if !request.serializable {
+            self.0.barrier().await?;
+        }
+        let read = convert::range(request);
+        let result = if is_small(&read) {
+            self.0.replica.store.range(&read)
+        } else {
+            let store = self.0.replica.store.clone();
+            blocking(move || store.range(&read)).await?
+        };
+        let result = result.map_err(read_failure)?;
+        let header = self.0.header(result.revision);
+        Ok(Response::new(convert::range_response(result, header)))
+    }
+
+    type RangeStreamStream = Pin<Box<dyn Stream<Item = Result<pb::RangeStreamResponse, Status>> + Send>>;
+
+    async fn range_stream(
+        &self,
+        request: Request<pb::RangeRequest>,
+    ) -> Result<Response<Self::RangeStreamStream>, Status> {
+        let request = request.into_inner();
+        check::range(&request)?;
+        if !request.serializable {
+            self.0.barrier().await?;
+        }
+        let read = convert::range(request);
+        if !read.is_natural() {
+            return Err(Status::unimplemented("etcdserver: range stream supports no sorting and no revision bounds"));
+        }
+        let (chunks, output) = mpsc::channel(2);
+        let context = self.0.clone();
+        tokio::spawn(async move {
+            if let Err(status) = stream_range(&context, read, &chunks).await {
+                let _ = chunks.send(Err(status)).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(output))))
+    }
+
+    async fn put(&self, request: Request<pb::PutRequest>) -> Result<Response<pb::PutResponse>, Status> {
+        let request = request.into_inner();
+        check::put(&request)?;
+        self.admit(request.encoded_len(), true).await?;
+        match self.0.propose(Command::Put(convert::put(request))).await? {
+            Verdict::Put { revision, previous } => {
+                Ok(Response::new(convert::put_response(previous, self.0.header(revision))))
+            }
+            other => Err(mismatched(&other)),
+        }
+    }
+
+    async fn delete_range(
+        &self,
+        request: Request<pb::DeleteRangeRequest>,
+    ) -> Result<Response<pb::DeleteRangeResponse>, Status> {
+        let request = request.into_inner();
+        check::delete_range(&request)?;
+        self.admit(request.encoded_len(), false).await?;
+        match self.0.propose(Command::DeleteRange(convert::delete_range(request))).await? {
+            Verdict::DeleteRange { revision, deleted, previous } => {
+                Ok(Response::new(convert::delete_response(deleted, previous, self.0.header(revision))))
+            }
+            other => Err(mismatched(&other)),
+        }
+    }
+
+    async fn txn(&self, request: Request<pb::TxnRequest>) -> Result<Response<pb::TxnResponse>, Status> {
+        let request = request.into_inner();
+        check::txn(&request, self.0.limits.txn_ops)?;
+        let serializable = is_serializable(&request);
+        let size = request.encoded_len();
+        let txn = convert::txn(request);
+        if txn.is_read_only() {
+            return self.read_txn(txn, serializable).await;
+        }
+        self.admit(size, txn.has_puts()).await?;
+        match self.0.propose(Command::Txn(txn)).await? {
+            Verdict::Txn(result) => {
+                let header = self.0.header(result.revision);
+                Ok(Response::new(convert::txn_response(result, header)))
+            }
+            other => Err(mismatched(&other)),
+        }
+    }
+
+    async fn compact(
+        &self,
+        request: Request<pb::CompactionRequest>,
+    ) -> Result<Response<pb::CompactionResponse>, Status> {
+        let request = request.into_inner();
+        match self.0.propose(Command::Compact { revision: request.revision }).await? {
+            Verdict::Compact { revision } => {
+                if request.physical {
+                    self.collected(request.revision).await?;
+                }
+                Ok(Response::new(pb::CompactionResponse { header: self.0.header(revision) }))
+            }
+            other => Err(mismatched(&other)),
+        }
+    }
+}
+
+impl KvService {
+    /// Refuses a write that is too large, or that a full disk has no room for.
+    async fn admit(&self, size: usize, grows: bool) -> Result<(), Status> {
+        if size > self.0.limits.request_bytes {
+            return Err(EtcdError::RequestTooLarge.into());
+        }
+        if grows { self.0.quota.admit(&self.0.replica, size).await.map_err(Status::from) } else { Ok(()) }
+    }
+
+    async fn read_txn(&self, txn: Txn, serializable: bool) -> Result<Response<pb::TxnResponse>, Status> {
+        if !serializable {
+            self.0.barrier().await?;
+        }
+        let store = self.0.replica.store.clone();
+        let result = blocking(move || store.read_txn(&txn)).await?.map_err(read_failure)?;
+        let header = self.0.header(result.revision);
+        Ok(Response::new(convert::txn_response(result, header)))
+    }
+
+    /// Waits until this node has deleted what a compaction left behind.
+    async fn collected(&self, revision: i64) -> Result<(), Status> {
+        let mut collected = self.0.collector.progress();
+        let done = |at: &Revision| at.wire() >= revision;
+        collected.wait_for(done).await.map(drop).map_err(|_| EtcdError::Stopped.into())
+    }
+}
+
+/// Runs a read that may take long outside the async workers.
+pub(super) async fn blocking<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    tokio::task::spawn_blocking(read).await.map_err(|_| EtcdError::Stopped.into())
+}
+
+fn is_small(read: &Range) -> bool {
+    let limited = read.limit > 0 && read.limit <= INLINE_KEYS_MAX && read.revision <= 0 && read.is_natural();
+    matches!(read.range, KeyRange::Single(_)) || limited || (read.count_only && read.revision <= 0)
+}
+
+/// A transaction may be answered from local state if everything it can do is a range that asks for no more.
+fn is_serializable(request: &pb::TxnRequest) -> bool {
+    use pb::request_op::Request as Op;
+    request.success.iter().chain(&request.failure).all(|op| match &op.request {
+        Some(Op::RequestRange(range)) => range.serializable,
+        _ => false,
+    })
+}
+
+/// Sends a range in chunks, all of one revision. What describes the whole answer comes with the last chunk.
+async fn stream_range(
+    context: &Context,
+    read: Range,
+    chunks: &mpsc::Sender<Result<pb::RangeStreamResponse, Status>>,
+) -> Result<(), Status> {
+    let store = context.replica.store.clone();
+    let opened = blocking(move || store.open_pages(&read)).await?;
+    let mut pages = opened.map_err(read_failure)?;
+    let mut keys = CHUNK_KEYS_FIRST;
+    loop {
+        let store = context.replica.store.clone();
+        let (page, turned) = blocking(move || {
+            let page = store.next_page(&mut pages, keys);
+            (page, pages)
+        })
+        .await?;
+        pages = turned;
+        let Page { kvs, last } = page.map_err(read_failure)?;
+        let mut response =
+            pb::RangeResponse { kvs: kvs.into_iter().map(convert::key_value).collect(), ..Default::default() };
+        keys = next_chunk(keys, response.encoded_len());
+        if last {
+            let whole = pages.whole();
+            response.header = context.header(whole.revision);
+            response.count = whole.count as i64;
+            response.more = whole.more;
+        }
+        let chunk = pb::RangeStreamResponse { range_response: Some(response) };
+        if chunks.send(Ok(chunk)).await.is_err() || last {
+            return Ok(());
+        }
+    }
+}
+
+/// How many keys to try next, so that chunks come out at about `CHUNK_BYTES`.
+fn next_chunk(keys: usize, bytes: usize) -> usize {
+    if bytes > CHUNK_BYTES { (keys / 2).max(1) } else { (keys * 2).min(CHUNK_KEYS_MAX) }
+}

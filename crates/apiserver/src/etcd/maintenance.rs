@@ -1,0 +1,169 @@
+//! Looking after a node: status, alarms, space, hashes, backups, moving the leadership.
+
+use std::pin::Pin;
+
+use futures::Stream;
+use setpoint_api::etcdserverpb as pb;
+use setpoint_api::etcdserverpb::alarm_request::AlarmAction as WireAction;
+use setpoint_api::etcdserverpb::maintenance_server::Maintenance;
+use setpoint_consensus::{MemberError, Role};
+use setpoint_store::Response as Verdict;
+use setpoint_store::command::{Alarm, AlarmAction, AlarmKind, Command};
+use setpoint_types::NodeId;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use super::context::{Context, mismatched};
+use super::error::{EtcdError, read_failure, storage_failure};
+use super::kv::blocking;
+use super::{PROTOCOL_VERSION, STORAGE_VERSION};
+use crate::backup;
+
+pub struct MaintenanceService(pub Context);
+
+type Snapshots = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Maintenance for MaintenanceService {
+    async fn alarm(&self, request: Request<pb::AlarmRequest>) -> Result<Response<pb::AlarmResponse>, Status> {
+        let request = request.into_inner();
+        let kind = u8::try_from(request.alarm).ok().and_then(AlarmKind::from_code);
+        let action = match request.action() {
+            WireAction::Get => return self.list_alarms(kind).await,
+            WireAction::Activate => AlarmAction::Activate,
+            WireAction::Deactivate => AlarmAction::Deactivate,
+        };
+        let Some(kind) = kind else {
+            return Ok(Response::new(pb::AlarmResponse { header: self.0.current_header(), alarms: Vec::new() }));
+        };
+        let alarm = Alarm { member: NodeId(request.member_id), kind };
+        match self.0.propose(Command::Alarm { action, alarm }).await? {
+            Verdict::Alarm { revision, changed } => {
+                let alarms = changed.into_iter().map(alarm_member).collect();
+                Ok(Response::new(pb::AlarmResponse { header: self.0.header(revision), alarms }))
+            }
+            other => Err(mismatched(&other)),
+        }
+    }
+
+    /// Answered from what this node knows, whether or not there is a leader.
+    async fn status(&self, _request: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
+        let status = self.0.replica.status();
+        let size = self.0.replica.store.size();
+        let mut errors = Vec::new();
+        if status.leader.is_none() {
+            errors.push(EtcdError::NoLeader.text().to_owned());
+        }
+        for alarm in self.0.replica.store.alarms() {
+            let name = match alarm.kind {
+                AlarmKind::NoSpace => "NOSPACE",
+                AlarmKind::Corrupt => "CORRUPT",
+            };
+            errors.push(format!("memberID:{} alarm:{name} ", alarm.member.0));
+        }
+        Ok(Response::new(pb::StatusResponse {
+            header: self.0.current_header(),
+            version: PROTOCOL_VERSION.to_owned(),
+            db_size: size.total as i64,
+            leader: status.leader.map_or(0, |leader| leader.0),
+            raft_index: status.committed.unwrap_or(0),
+            raft_term: status.term,
+            raft_applied_index: status.applied.unwrap_or(0),
+            errors,
+            db_size_in_use: size.live as i64,
+            is_learner: status.role == Role::Learner,
+            storage_version: STORAGE_VERSION.to_owned(),
+            db_size_quota: self.0.quota.bytes_max() as i64,
+            downgrade_info: None,
+        }))
+    }
+
+    /// Compacts the tables in the background of all other work; nobody waits for it but the caller.
+    async fn defragment(
+        &self,
+        _request: Request<pb::DefragmentRequest>,
+    ) -> Result<Response<pb::DefragmentResponse>, Status> {
+        let store = self.0.replica.store.clone();
+        blocking(move || store.reclaim()).await?.map_err(|failure| storage_failure(&failure))?;
+        Ok(Response::new(pb::DefragmentResponse { header: None }))
+    }
+
+    async fn hash(&self, _request: Request<pb::HashRequest>) -> Result<Response<pb::HashResponse>, Status> {
+        let store = self.0.replica.store.clone();
+        let hash = blocking(move || store.hash(0)).await?.map_err(read_failure)?;
+        Ok(Response::new(pb::HashResponse { header: self.0.header(hash.newest), hash: hash.hash }))
+    }
+
+    async fn hash_kv(&self, request: Request<pb::HashKvRequest>) -> Result<Response<pb::HashKvResponse>, Status> {
+        let revision = request.into_inner().revision;
+        let store = self.0.replica.store.clone();
+        let hash = blocking(move || store.hash(revision)).await?.map_err(read_failure)?;
+        Ok(Response::new(pb::HashKvResponse {
+            header: self.0.header(hash.newest),
+            hash: hash.hash,
+            compact_revision: hash.compacted,
+            hash_revision: hash.revision.wire(),
+        }))
+    }
+
+    type SnapshotStream = Snapshots;
+
+    async fn snapshot(&self, _request: Request<pb::SnapshotRequest>) -> Result<Response<Snapshots>, Status> {
+        let (chunks, output) = mpsc::channel(4);
+        let (store, folder) = (self.0.replica.store.clone(), self.0.scratch.clone());
+        tokio::task::spawn_blocking(move || {
+            let sent = backup::send(&store, &folder, |remaining, blob| {
+                let response = pb::SnapshotResponse {
+                    header: None,
+                    remaining_bytes: remaining,
+                    blob,
+                    version: STORAGE_VERSION.to_owned(),
+                };
+                chunks.blocking_send(Ok(response)).map_err(|_| backup::BackupError::ReceiverLeft)
+            });
+            if let Err(error) = sent {
+                tracing::warn!(%error, "a backup was not completed");
+                let _ = chunks.blocking_send(Err(Status::unavailable(format!("the backup failed: {error}"))));
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(output))))
+    }
+
+    async fn move_leader(
+        &self,
+        request: Request<pb::MoveLeaderRequest>,
+    ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
+        if !self.0.replica.is_leader() {
+            return Err(EtcdError::NotLeader.into());
+        }
+        let target = NodeId(request.into_inner().target_id);
+        self.0.replica.node.transfer_leader(target).await.map_err(|error| match error {
+            MemberError::NotFound { .. } | MemberError::NotVoter { .. } => EtcdError::BadLeaderTransferee,
+            MemberError::NotLeader { .. } => EtcdError::NotLeader,
+            MemberError::Stopped => EtcdError::Stopped,
+            _ => EtcdError::Timeout,
+        })?;
+        Ok(Response::new(pb::MoveLeaderResponse { header: None }))
+    }
+
+    async fn downgrade(
+        &self,
+        _request: Request<pb::DowngradeRequest>,
+    ) -> Result<Response<pb::DowngradeResponse>, Status> {
+        Err(Status::unimplemented("a cluster is taken back to an earlier version by restoring a backup into it"))
+    }
+}
+
+impl MaintenanceService {
+    async fn list_alarms(&self, kind: Option<AlarmKind>) -> Result<Response<pb::AlarmResponse>, Status> {
+        self.0.barrier().await?;
+        let wanted = |alarm: &Alarm| kind.is_none_or(|kind| alarm.kind == kind);
+        let alarms = self.0.replica.store.alarms().into_iter().filter(wanted).map(alarm_member).collect();
+        Ok(Response::new(pb::AlarmResponse { header: self.0.current_header(), alarms }))
+    }
+}
+
+fn alarm_member(alarm: Alarm) -> pb::AlarmMember {
+    pb::AlarmMember { member_id: alarm.member.0, alarm: alarm.kind as i32 }
+}

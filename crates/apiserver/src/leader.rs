@@ -1,0 +1,210 @@
+//! What only the leader can answer: lease time and changes of the membership.
+//!
+//! Any node may be asked; it asks the leader through consensus, and the leader's desk answers. Refusals travel by name so
+//! that the asking node can say exactly what etcd would.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use prost::Message;
+use setpoint_api::setpoint::peer::v1::{
+    AddMember, LeaderReply, LeaderRequest, LeaseLifetimeIs, LeasesRenewed, MemberChanged, Refusal, leader_reply,
+    leader_request,
+};
+use setpoint_consensus::{
+    Admission, CallError, LeaderService, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal,
+};
+use setpoint_store::command::Command;
+use setpoint_types::{LeaseId, NodeId};
+
+use crate::etcd::error::EtcdError;
+use crate::lease::Lessor;
+use crate::replica::Replica;
+
+use leader_reply::Reply;
+use leader_request::Request;
+
+/// Asks whoever leads.
+pub async fn ask(node: &Node, request: Request) -> Result<Reply, EtcdError> {
+    let request = LeaderRequest { request: Some(request) };
+    let reply = node.call_leader(request.encode_to_vec().into()).await.map_err(|error| match error {
+        CallError::NoLeader | CallError::Broken => EtcdError::NoLeader,
+        CallError::Overloaded => EtcdError::TooManyRequests,
+        CallError::ShuttingDown => EtcdError::Stopped,
+        CallError::NoQuorum | CallError::TimedOut | CallError::Refused(_) => EtcdError::Timeout,
+    })?;
+    match LeaderReply::decode(reply).ok().and_then(|reply| reply.reply) {
+        Some(Reply::Refusal(refusal)) => Err(refusal_named(&refusal.reason)),
+        Some(reply) => Ok(reply),
+        None => Err(EtcdError::Timeout),
+    }
+}
+
+/// The refusals a leader may give, by the names they travel under.
+const REFUSALS: [(&str, EtcdError); 8] = [
+    ("member-not-found", EtcdError::MemberNotFound),
+    ("peer-url-exists", EtcdError::PeerUrlExists),
+    ("not-learner", EtcdError::NotLearner),
+    ("learner-not-ready", EtcdError::LearnerNotReady),
+    ("too-many-learners", EtcdError::TooManyLearners),
+    ("not-enough-started", EtcdError::NotEnoughStarted),
+    ("unhealthy", EtcdError::Unhealthy),
+    ("no-leader", EtcdError::NoLeader),
+];
+
+fn refusal_named(name: &str) -> EtcdError {
+    REFUSALS.iter().find(|(known, _)| *known == name).map_or(EtcdError::Timeout, |(_, error)| *error)
+}
+
+fn refusal(error: EtcdError) -> Reply {
+    let name = REFUSALS.iter().find(|(_, known)| *known == error).map_or("timeout", |(name, _)| name);
+    Reply::Refusal(Refusal { reason: name.to_owned() })
+}
+
+/// Where the leader answers. Consensus needs it before the parts that answer exist; they move in once they do.
+#[derive(Default)]
+pub struct LeaderDesk {
+    staff: OnceLock<Staff>,
+}
+
+#[derive(Clone)]
+struct Staff {
+    replica: Replica,
+    lessor: Arc<Lessor>,
+}
+
+impl LeaderDesk {
+    pub fn open(&self, replica: Replica, lessor: Arc<Lessor>) {
+        // A second opening would be by mistake; the first one serves.
+        let _ = self.staff.set(Staff { replica, lessor });
+    }
+
+    fn staff(&self) -> Result<Staff, ServiceRefusal> {
+        self.staff.get().cloned().ok_or_else(|| ServiceRefusal("the node is still starting; try again".to_owned()))
+    }
+}
+
+impl LeaderService for LeaderDesk {
+    fn call(&self, _node: &Node, request: Bytes) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
+        let staff = self.staff();
+        Box::pin(async move {
+            let staff = staff?;
+            let request = LeaderRequest::decode(request).ok().and_then(|request| request.request);
+            let request = request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
+            let reply = staff.answer(request).await.unwrap_or_else(refusal);
+            Ok(LeaderReply { reply: Some(reply) }.encode_to_vec().into())
+        })
+    }
+
+    fn join(&self, _node: &Node, newcomer: Newcomer) -> BoxFuture<'static, Result<Admission, ServiceRefusal>> {
+        let staff = self.staff();
+        Box::pin(async move { staff?.admit(newcomer).await })
+    }
+}
+
+impl Staff {
+    async fn answer(&self, request: Request) -> Result<Reply, EtcdError> {
+        match request {
+            Request::RenewLeases(renew) => {
+                // A deposed leader that does not know it yet must not promise a lease more time.
+                self.replica.read_barrier().await.map_err(|_| EtcdError::NoLeader)?;
+                let ids: Vec<_> = renew.ids.into_iter().map(LeaseId).collect();
+                Ok(Reply::LeasesRenewed(LeasesRenewed { ttls: self.lessor.renew(&ids) }))
+            }
+            Request::LeaseLifetime(lease) => {
+                self.replica.read_barrier().await.map_err(|_| EtcdError::NoLeader)?;
+                let remaining = self.lessor.remaining(LeaseId(lease.id));
+                Ok(Reply::LeaseLifetimeIs(LeaseLifetimeIs { remaining }))
+            }
+            Request::AddMember(add) => self.add(add).await.map(changed),
+            Request::RemoveMember(remove) => self.remove(NodeId(remove.id)).await.map(changed),
+            Request::UpdateMember(update) => self.update(NodeId(update.id), update.address).await.map(changed),
+            Request::PromoteMember(promote) => {
+                let id = NodeId(promote.id);
+                self.replica.node.promote(id).await.map_err(member_error)?;
+                Ok(changed(id))
+            }
+        }
+    }
+
+    async fn add(&self, add: AddMember) -> Result<NodeId, EtcdError> {
+        let status = self.replica.status();
+        if status.members.values().any(|member| member.peer.address == add.address) {
+            return Err(EtcdError::PeerUrlExists);
+        }
+        // One at a time: each learner costs the leader a full copy of the data.
+        if status.learners().next().is_some() {
+            return Err(EtcdError::TooManyLearners);
+        }
+        let id = self.replica.node.next_id();
+        self.replica.node.add_learner(id, Peer { name: add.name, address: add.address }).await.map_err(member_error)?;
+        if !add.learner {
+            self.replica.propose(Command::ExpectVoter { member: id }).await.map_err(|_| EtcdError::Timeout)?;
+        }
+        Ok(id)
+    }
+
+    async fn remove(&self, id: NodeId) -> Result<NodeId, EtcdError> {
+        self.replica.node.remove(id).await.map_err(member_error)?;
+        self.replica.propose(Command::RemoveMember { member: id }).await.map_err(|_| EtcdError::Timeout)?;
+        Ok(id)
+    }
+
+    async fn update(&self, id: NodeId, address: String) -> Result<NodeId, EtcdError> {
+        let status = self.replica.status();
+        let member = status.members.get(&id).ok_or(EtcdError::MemberNotFound)?;
+        let peer = Peer { name: member.peer.name.clone(), address };
+        self.replica.node.update_peer(id, peer).await.map_err(member_error)?;
+        Ok(id)
+    }
+
+    /// Takes in a new machine: under the id that was made for its address, or under a fresh one.
+    async fn admit(&self, newcomer: Newcomer) -> Result<Admission, ServiceRefusal> {
+        let refused = |error: EtcdError| ServiceRefusal(error.text().to_owned());
+        let status = self.replica.status();
+        let announced = status.members.iter().find(|(_, member)| member.peer.address == newcomer.address);
+        let node = match announced {
+            Some((id, member)) if member.voter => {
+                let problem = format!(
+                    "{} is the address of member {id}, which has started before; remove that member first, or start \
+                     it with its own data",
+                    newcomer.address
+                );
+                return Err(ServiceRefusal(problem));
+            }
+            Some((id, _)) => {
+                let id = *id;
+                let peer = Peer { name: newcomer.name, address: newcomer.address };
+                self.replica.node.update_peer(id, peer).await.map_err(member_error).map_err(refused)?;
+                id
+            }
+            None => {
+                let add = AddMember { name: newcomer.name, address: newcomer.address, learner: false };
+                self.add(add).await.map_err(refused)?
+            }
+        };
+        let members = self.replica.status().members.into_iter();
+        let members = members.map(|(node, member)| Member { node, peer: member.peer, voter: member.voter }).collect();
+        Ok(Admission { cluster: self.replica.identity.cluster, node, members })
+    }
+}
+
+fn changed(id: NodeId) -> Reply {
+    Reply::MemberChanged(MemberChanged { id: id.0 })
+}
+
+fn member_error(error: MemberError) -> EtcdError {
+    match error {
+        MemberError::NotFound { .. } => EtcdError::MemberNotFound,
+        MemberError::NotLearner { .. } => EtcdError::NotLearner,
+        MemberError::LearnerNotReady { .. } => EtcdError::LearnerNotReady,
+        MemberError::LastVoter { .. } => EtcdError::NotEnoughStarted,
+        MemberError::NotLeader { .. } => EtcdError::NoLeader,
+        MemberError::NoQuorum | MemberError::InProgress => EtcdError::Unhealthy,
+        error => {
+            tracing::warn!(%error, "a change of the membership failed");
+            EtcdError::Timeout
+        }
+    }
+}

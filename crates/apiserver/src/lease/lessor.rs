@@ -1,0 +1,135 @@
+//! The leader's lease keeper: follows the store's leases and the leadership, and proposes expiries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use setpoint_consensus::Role;
+use setpoint_store::command::Command;
+use setpoint_types::LeaseId;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::deadlines::{Deadlines, Lifetime};
+use crate::replica::Replica;
+
+#[derive(Clone, Debug)]
+pub struct LessorOptions {
+    /// No lease is shorter than this, so that a client can renew in spite of an election.
+    pub ttl_min: Duration,
+    /// What a new leader adds to every lease.
+    pub grace: Duration,
+    /// How often expired leases are looked for.
+    pub tick: Duration,
+    /// Expiries proposed per tick.
+    pub expiries_per_tick: usize,
+}
+
+impl LessorOptions {
+    /// For a cluster with this election timeout.
+    pub fn for_election(timeout: Duration) -> Self {
+        Self { ttl_min: timeout.mul_f32(1.5), grace: timeout, tick: Duration::from_millis(250), expiries_per_tick: 512 }
+    }
+}
+
+pub struct Lessor {
+    replica: Replica,
+    options: LessorOptions,
+    counting: Mutex<Counting>,
+}
+
+#[derive(Default)]
+struct Counting {
+    /// The term we lead in, while we do.
+    term: Option<u64>,
+    deadlines: Deadlines,
+    /// The store's count of lease changes when we last looked.
+    seen: Option<u64>,
+}
+
+impl Lessor {
+    pub fn new(replica: Replica, options: LessorOptions) -> Arc<Self> {
+        Arc::new(Self { replica, options, counting: Mutex::default() })
+    }
+
+    /// The lifetime a lease gets if it asks for `ttl` seconds.
+    pub fn granted(&self, ttl: i64) -> i64 {
+        ttl.max(self.options.ttl_min.as_secs_f32().ceil() as i64)
+    }
+
+    /// Renews leases, as the leader. The caller has proven that we lead.
+    pub fn renew(&self, ids: &[LeaseId]) -> Vec<i64> {
+        let now = Instant::now();
+        let mut counting = self.counting.lock();
+        self.follow(&mut counting, now);
+        if counting.term.is_none() {
+            return vec![0; ids.len()];
+        }
+        let seconds = |ttl: Option<Duration>| ttl.map_or(0, |ttl| ttl.as_secs() as i64);
+        ids.iter().map(|id| seconds(counting.deadlines.renew(*id, now))).collect()
+    }
+
+    /// Seconds left, or -1 for a lease that does not exist. As the leader.
+    pub fn remaining(&self, id: LeaseId) -> i64 {
+        let now = Instant::now();
+        let mut counting = self.counting.lock();
+        self.follow(&mut counting, now);
+        match counting.deadlines.lifetime(id, now) {
+            Some(Lifetime::Remaining(left)) => left.as_secs() as i64,
+            Some(Lifetime::Expiring) => 0,
+            None => -1,
+        }
+    }
+
+    /// Brings the clockwork in step with the store and the leadership.
+    fn follow(&self, counting: &mut Counting, now: Instant) {
+        let status = self.replica.status();
+        if status.role != Role::Leader {
+            *counting = Counting::default();
+            return;
+        }
+        let fresh = counting.term != Some(status.term);
+        let version = self.replica.store.lease_changes();
+        if !fresh && counting.seen == Some(version) {
+            return;
+        }
+        if fresh {
+            counting.deadlines.clear();
+            counting.term = Some(status.term);
+        }
+        let grace = if fresh { self.options.grace } else { Duration::ZERO };
+        counting.deadlines.follow(&self.replica.store.leases(), now, grace);
+        counting.seen = Some(version);
+    }
+
+    /// Proposes the expiry of leases whose time is up, for as long as the node runs.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = interval(self.options.tick);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            let (term, expired) = {
+                let now = Instant::now();
+                let mut counting = self.counting.lock();
+                self.follow(&mut counting, now);
+                let Some(term) = counting.term else { continue };
+                (term, counting.deadlines.take_expired(now, self.options.expiries_per_tick))
+            };
+            let mut proposals: FuturesUnordered<_> = expired.into_iter().map(|id| self.expire(id, term)).collect();
+            while proposals.next().await.is_some() {}
+        }
+    }
+
+    async fn expire(&self, id: LeaseId, term: u64) {
+        if let Err(error) = self.replica.propose(Command::LeaseExpire { lease: id, term }).await {
+            tracing::debug!(lease = %id, %error, "an expiry was not applied");
+            let again = Instant::now() + self.options.tick;
+            self.counting.lock().deadlines.retry(id, again);
+        }
+    }
+
+    /// Leases we count, which is none unless we lead.
+    pub fn counted(&self) -> usize {
+        self.counting.lock().deadlines.len()
+    }
+}

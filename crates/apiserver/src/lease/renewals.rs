@@ -1,0 +1,86 @@
+//! Keep-alives on their way to the leader.
+//!
+//! All that arrive while one call is under way go with the next: one message and one proof of leadership for many
+//! renewals, whichever node the clients are connected to.
+
+use std::sync::Arc;
+
+use prost::Message;
+use setpoint_api::setpoint::peer::v1::{LeaderReply, LeaderRequest, RenewLeases, leader_reply, leader_request};
+use setpoint_consensus::{CallError, Node};
+use setpoint_types::LeaseId;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Renewals per call.
+const BATCH_MAX: usize = 4096;
+/// Renewals that may wait; more find the queue full and wait themselves.
+const QUEUE: usize = 16 * 1024;
+
+#[derive(Clone)]
+pub struct Renewals {
+    queue: mpsc::Sender<Waiting>,
+}
+
+struct Waiting {
+    id: LeaseId,
+    answer: oneshot::Sender<Result<i64, RenewError>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenewError {
+    #[error("no leader could renew the lease")]
+    NoLeader,
+    #[error("the node is shutting down")]
+    Stopped,
+}
+
+impl Renewals {
+    pub fn start(node: Node, stop: CancellationToken) -> Self {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        tokio::spawn(forward(node, waiting, stop));
+        Self { queue }
+    }
+
+    /// The seconds granted anew, or 0 for a lease that does not exist.
+    pub async fn renew(&self, id: LeaseId) -> Result<i64, RenewError> {
+        let (answer, renewed) = oneshot::channel();
+        self.queue.send(Waiting { id, answer }).await.map_err(|_| RenewError::Stopped)?;
+        renewed.await.map_err(|_| RenewError::Stopped)?
+    }
+}
+
+async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: CancellationToken) {
+    let mut batch = Vec::new();
+    loop {
+        let received = tokio::select! {
+            () = stop.cancelled() => return,
+            received = waiting.recv_many(&mut batch, BATCH_MAX) => received,
+        };
+        if received == 0 {
+            return;
+        }
+        let ids: Vec<i64> = batch.iter().map(|waiting| waiting.id.0).collect();
+        let ttls = call(&node, ids).await;
+        for (place, waiting) in batch.drain(..).enumerate() {
+            let answer = match &ttls {
+                Ok(ttls) => Ok(ttls.get(place).copied().unwrap_or(0)),
+                Err(error) => Err(*error),
+            };
+            // A closed receiver is a client that left.
+            let _ = waiting.answer.send(answer);
+        }
+    }
+}
+
+async fn call(node: &Node, ids: Vec<i64>) -> Result<Arc<[i64]>, RenewError> {
+    let request = LeaderRequest { request: Some(leader_request::Request::RenewLeases(RenewLeases { ids })) };
+    let reply = node.call_leader(request.encode_to_vec().into()).await.map_err(|error| match error {
+        CallError::ShuttingDown => RenewError::Stopped,
+        _ => RenewError::NoLeader,
+    })?;
+    match LeaderReply::decode(reply).ok().and_then(|reply| reply.reply) {
+        Some(leader_reply::Reply::LeasesRenewed(renewed)) => Ok(renewed.ttls.into()),
+        _ => Err(RenewError::NoLeader),
+    }
+}

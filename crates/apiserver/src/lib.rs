@@ -1,0 +1,24 @@
+//! One node's services: what clients ask, answered from the local copy and through the cluster.
+//!
+//! | module | what |
+//! |---|---|
+//! | `etcd` | etcd's v3 protocol |
+//! | `watch` | changes, handed to every stream that asked for them |
+//! | `lease` | who keeps time, who renews, who expires |
+//! | `replica` | the local copy joined to consensus |
+//! | `leader` | what only the leader can answer |
+//! | `collector`, `housekeeping`, `quota` | what a node does by itself |
+//! | `backup` | the state as one stream of bytes |
+//!
+//! Not here: sockets, configuration and start-up (`server`), the meaning of commands (`store`), Raft (`consensus`).
+
+pub mod backup;
+pub mod collector;
+pub mod etcd;
+pub mod housekeeping;
+pub mod leader;
+pub mod lease;
+pub mod metrics;
+pub mod quota;
+pub mod replica;
+pub mod watch;

@@ -1,0 +1,181 @@
+//! Where apply meets the watch streams.
+//!
+//! `publish` keeps the new changes in the ring and wakes the streams they concern, telling each the first revision it has
+//! not looked at; a stream nothing concerns is not woken. Registering a watch and publishing take the same lock, so a
+//! watch either finds a revision in the history it reads or is woken for it: none falls between.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use setpoint_store::ChangeSet;
+use setpoint_types::{KeyRange, Revision};
+use tokio::sync::Notify;
+
+use super::ring::{Published, Ring};
+use super::router::{Router, Slot};
+
+pub struct Hub {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    ring: Ring,
+    router: Router,
+    streams: Vec<Option<Stream>>,
+    free: Vec<Slot>,
+}
+
+struct Stream {
+    wake: Arc<Notify>,
+    load: Load,
+    /// The first revision that concerns the stream and that it has not taken.
+    pending: Option<Revision>,
+}
+
+/// How many watches a stream has, and how many of them read history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    pub watchers: usize,
+    pub behind: usize,
+}
+
+/// What all streams together amount to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub streams: usize,
+    pub watchers: usize,
+    pub behind: usize,
+}
+
+/// What a stream finds when it looks for new changes.
+pub enum Taken {
+    /// Everything that concerns it up to and including `until`.
+    Changes { sets: Vec<Arc<Published>>, until: Revision },
+    /// The ring no longer holds what comes next; read the history from here.
+    Behind { from: Revision },
+}
+
+impl Hub {
+    /// `newest` is the store's revision when nothing is applied yet.
+    pub fn new(newest: Revision, ring_bytes_max: usize) -> Self {
+        let ring = Ring::new(newest, ring_bytes_max);
+        Self { inner: Mutex::new(Inner { ring, router: Router::default(), streams: Vec::new(), free: Vec::new() }) }
+    }
+
+    /// The last revision whose changes watchers can see.
+    pub fn newest(&self) -> Revision {
+        self.inner.lock().ring.newest()
+    }
+
+    pub fn publish(&self, changes: Vec<Arc<ChangeSet>>) {
+        if changes.is_empty() {
+            return;
+        }
+        let mut woken: Vec<Arc<Notify>> = Vec::new();
+        let mut inner = self.inner.lock();
+        let Inner { ring, router, streams, .. } = &mut *inner;
+        for set in changes {
+            for record in &set.records {
+                router.each(&record.key, |slot| {
+                    if let Some(Some(stream)) = streams.get_mut(slot)
+                        && stream.pending.is_none()
+                    {
+                        stream.pending = Some(set.revision);
+                        woken.push(stream.wake.clone());
+                    }
+                });
+            }
+            ring.push(Arc::new(Published::new(set)));
+        }
+        drop(inner);
+        woken.iter().for_each(|wake| wake.notify_one());
+    }
+
+    /// The state was replaced by a snapshot at `newest`: every stream goes back to the history.
+    pub fn reset(&self, newest: Revision) {
+        let mut inner = self.inner.lock();
+        let before = inner.ring.newest();
+        inner.ring.reset(newest);
+        for stream in inner.streams.iter_mut().flatten() {
+            stream.pending.get_or_insert(before.successor());
+            stream.wake.notify_one();
+        }
+    }
+
+    pub fn open_stream(&self, wake: Arc<Notify>) -> Slot {
+        let mut inner = self.inner.lock();
+        let stream = Some(Stream { wake, load: Load::default(), pending: None });
+        match inner.free.pop() {
+            Some(slot) => {
+                inner.streams[slot] = stream;
+                slot
+            }
+            None => {
+                inner.streams.push(stream);
+                inner.streams.len() - 1
+            }
+        }
+    }
+
+    /// The caller has removed its watches.
+    pub fn close_stream(&self, slot: Slot) {
+        let mut inner = self.inner.lock();
+        inner.streams[slot] = None;
+        inner.free.push(slot);
+    }
+
+    /// Starts waking the stream for a range, and returns the last revision it will not be woken for.
+    pub fn watch(&self, slot: Slot, range: &KeyRange) -> Revision {
+        let mut inner = self.inner.lock();
+        inner.router.add(range, slot);
+        inner.ring.newest()
+    }
+
+    pub fn unwatch(&self, slot: Slot, range: &KeyRange) {
+        self.inner.lock().router.remove(range, slot);
+    }
+
+    /// True, and the stream will be given everything from `next` on, if the ring still holds that.
+    pub fn resume(&self, slot: Slot, next: Revision) -> bool {
+        let mut inner = self.inner.lock();
+        if !inner.ring.reaches(next) {
+            return false;
+        }
+        if next <= inner.ring.newest()
+            && let Some(stream) = &mut inner.streams[slot]
+        {
+            stream.pending = Some(stream.pending.map_or(next, |pending| pending.min(next)));
+        }
+        true
+    }
+
+    /// Takes what is new for the stream.
+    pub fn take(&self, slot: Slot) -> Taken {
+        let mut inner = self.inner.lock();
+        let until = inner.ring.newest();
+        let pending = inner.streams[slot].as_mut().and_then(|stream| stream.pending.take());
+        match pending {
+            None => Taken::Changes { sets: Vec::new(), until },
+            Some(from) if inner.ring.reaches(from) => Taken::Changes { sets: inner.ring.since(from), until },
+            Some(from) => Taken::Behind { from },
+        }
+    }
+
+    /// A stream says what it has, for the counts.
+    pub fn report(&self, slot: Slot, load: Load) {
+        if let Some(stream) = &mut self.inner.lock().streams[slot] {
+            stream.load = load;
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        let inner = self.inner.lock();
+        let mut counts = Counts::default();
+        for stream in inner.streams.iter().flatten() {
+            counts.streams += 1;
+            counts.watchers += stream.load.watchers;
+            counts.behind += stream.load.behind;
+        }
+        counts
+    }
+}

@@ -1,0 +1,24 @@
+//! Watches: the changes of this node's own apply, handed to every stream that asked for them.
+//!
+//! - [`ring`]: the newest changes in memory, shared by all streams
+//! - [`router`]: which streams a changed key concerns
+//! - [`hub`]: publishing, registering, handing over
+//! - [`watcher`]: one watch of a stream: what it wants and how far it has come
+//! - [`stream`]: one stream's task
+//!
+//! Streams pull. A stream that falls behind keeps a revision, not a queue: it reads the ring, and behind the ring the
+//! store's history. So a slow client costs nobody memory, is never cut for being slow, and is cancelled only when a
+//! compaction overtakes it.
+//!
+//! Not here: etcd's messages (`etcd::watch`).
+
+mod hub;
+mod ring;
+mod router;
+mod stream;
+mod watcher;
+
+pub use hub::{Counts, Hub};
+pub use ring::Published;
+pub use stream::{Command, Event, Output, StreamOptions, WatchStream};
+pub use watcher::{Filters, WatchId, WatchSpec};

@@ -1,0 +1,360 @@
+//! One watch stream: many watches, one task, one ordered output.
+//!
+//! The task takes what the hub has for it, reads a slice of history for watches that are behind, and otherwise waits. All
+//! output passes through one bounded channel in order, so a progress notification can promise that everything up to its
+//! revision was sent (invariant S10). While the client does not read, the task waits and holds only revisions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use setpoint_store::{EngineFailure, KeyValue, ReadFailure, Rejection, Store};
+use setpoint_types::Revision;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::hub::{Hub, Load, Taken};
+use super::ring::{PreviousMissing, Published};
+use super::router::Slot;
+use super::watcher::{WatchId, WatchSpec, Watcher};
+
+/// What a client sends on the stream.
+#[derive(Debug)]
+pub enum Command {
+    Create {
+        /// Chosen by the client, or none to have one assigned.
+        id: Option<WatchId>,
+        spec: WatchSpec,
+    },
+    /// A create request that cannot be served; it is answered in its turn.
+    Refuse { reason: String },
+    Cancel { id: WatchId },
+    Progress,
+}
+
+/// What the stream answers.
+#[derive(Debug)]
+pub enum Output {
+    Created { id: WatchId, revision: Revision },
+    Refused { reason: String, revision: Revision },
+    Events { id: WatchId, revision: Revision, events: Vec<Event>, fragment: bool },
+    Canceled { id: WatchId, revision: Revision },
+    /// A compaction overtook the watch; its changes are no longer to be had.
+    Compacted { id: WatchId, compacted: Revision },
+    /// Everything up to the revision was sent; of one watch, or of the whole stream.
+    Progress { id: Option<WatchId>, revision: Revision },
+}
+
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub deleted: bool,
+    pub current: KeyValue,
+    pub previous: Option<KeyValue>,
+}
+
+#[derive(Clone, Debug)]
+pub struct StreamOptions {
+    /// Between two progress notifications of a quiet watch.
+    pub progress_interval: Duration,
+    /// An answer takes no further revision beyond this.
+    pub response_bytes: usize,
+    /// Watches one stream may have.
+    pub watches_max: usize,
+}
+
+pub struct WatchStream {
+    hub: Arc<Hub>,
+    store: Arc<Store>,
+    slot: Slot,
+    wake: Arc<Notify>,
+    options: StreamOptions,
+    watchers: BTreeMap<WatchId, Watcher>,
+    next_id: WatchId,
+    /// Everything up to here was taken from the hub and sent.
+    sent: Revision,
+    output: mpsc::Sender<Output>,
+    reported: Load,
+}
+
+/// Why the task ended.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamEnd {
+    #[error("the client left")]
+    ClientGone,
+    #[error(transparent)]
+    Storage(#[from] EngineFailure),
+}
+
+type Flow = Result<(), StreamEnd>;
+
+impl WatchStream {
+    pub fn new(hub: Arc<Hub>, store: Arc<Store>, options: StreamOptions, output: mpsc::Sender<Output>) -> Self {
+        let wake = Arc::new(Notify::new());
+        let slot = hub.open_stream(wake.clone());
+        let sent = hub.newest();
+        Self { hub, store, slot, wake, options, watchers: BTreeMap::new(), next_id: 0, sent, output, reported: Load::default() }
+    }
+
+    /// Serves the stream until the client leaves. When the client stops sending, its watches go on.
+    pub async fn run<E>(mut self, commands: impl Stream<Item = Result<Command, E>>) -> StreamEnd {
+        let mut commands = std::pin::pin!(commands.fuse());
+        let mut sending = true;
+        let output = self.output.clone();
+        let first = Instant::now() + self.options.progress_interval;
+        let mut progress = interval_at(first, self.options.progress_interval);
+        progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let behind = match self.advance().await {
+                Ok(behind) => behind,
+                Err(end) => return end,
+            };
+            let wake = self.wake.clone();
+            let flow = tokio::select! {
+                biased;
+                () = output.closed() => Err(StreamEnd::ClientGone),
+                command = commands.next(), if sending => match command {
+                    Some(Ok(command)) => self.command(command).await,
+                    Some(Err(_)) => Err(StreamEnd::ClientGone),
+                    None => { sending = false; Ok(()) }
+                },
+                _ = progress.tick() => self.notify_progress().await,
+                () = wake.notified() => Ok(()),
+                () = tokio::task::yield_now(), if behind => Ok(()),
+            };
+            if let Err(end) = flow {
+                return end;
+            }
+        }
+    }
+
+    async fn command(&mut self, command: Command) -> Flow {
+        match command {
+            Command::Create { id, spec } => self.create(id, spec).await,
+            Command::Refuse { reason } => self.refuse(reason).await,
+            Command::Cancel { id } => {
+                if self.remove(id) {
+                    let revision = self.hub.newest();
+                    self.send(Output::Canceled { id, revision }).await?;
+                }
+                Ok(())
+            }
+            Command::Progress => self.answer_progress().await,
+        }
+    }
+
+    async fn refuse(&mut self, reason: String) -> Flow {
+        let revision = self.hub.newest();
+        self.send(Output::Refused { reason, revision }).await
+    }
+
+    async fn create(&mut self, id: Option<WatchId>, spec: WatchSpec) -> Flow {
+        if id.is_some_and(|id| self.watchers.contains_key(&id)) {
+            return self.refuse("mvcc: duplicate watch ID provided on the WatchStream".to_owned()).await;
+        }
+        if self.watchers.len() >= self.options.watches_max {
+            return self.refuse(format!("the stream has {} watches, its most; open another", self.watchers.len())).await;
+        }
+        let id = id.unwrap_or_else(|| self.free_id());
+        let newest = self.hub.watch(self.slot, &spec.range);
+        let next = spec.start.unwrap_or(newest.successor());
+        let synced = next > newest;
+        self.watchers.insert(id, Watcher { spec, next, synced, active: false });
+        self.send(Output::Created { id, revision: newest }).await
+    }
+
+    fn free_id(&mut self) -> WatchId {
+        while self.watchers.contains_key(&self.next_id) {
+            self.next_id += 1;
+        }
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    fn remove(&mut self, id: WatchId) -> bool {
+        let Some(watcher) = self.watchers.remove(&id) else { return false };
+        self.hub.unwatch(self.slot, &watcher.spec.range);
+        true
+    }
+
+    /// Sends what there is to send. True if some watch still has history to read.
+    async fn advance(&mut self) -> Result<bool, StreamEnd> {
+        self.deliver().await?;
+        self.hand_over();
+        self.report();
+        let Some(from) = self.watchers.values().filter(|watcher| !watcher.synced).map(|watcher| watcher.next).min() else {
+            return Ok(false);
+        };
+        self.catch_up(from).await?;
+        Ok(true)
+    }
+
+    fn report(&mut self) {
+        let behind = self.watchers.values().filter(|watcher| !watcher.synced).count();
+        let load = Load { watchers: self.watchers.len(), behind };
+        if load != self.reported {
+            self.reported = load;
+            self.hub.report(self.slot, load);
+        }
+    }
+
+    /// Passes on what the hub has for the watches that keep up.
+    async fn deliver(&mut self) -> Flow {
+        match self.hub.take(self.slot) {
+            Taken::Changes { sets, until } => {
+                if !sets.is_empty() {
+                    self.distribute(&sets, until, true).await?;
+                }
+                for watcher in self.watchers.values_mut().filter(|watcher| watcher.synced) {
+                    watcher.next = watcher.next.max(until.successor());
+                }
+                self.sent = until;
+            }
+            Taken::Behind { from } => {
+                for watcher in self.watchers.values_mut().filter(|watcher| watcher.synced) {
+                    watcher.synced = false;
+                    watcher.next = watcher.next.max(from);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets watches whose next revision the ring holds keep up from there.
+    fn hand_over(&mut self) {
+        for watcher in self.watchers.values_mut().filter(|watcher| !watcher.synced) {
+            watcher.synced = self.hub.resume(self.slot, watcher.next);
+            if watcher.synced {
+                self.wake.notify_one();
+            }
+        }
+    }
+
+    /// Reads one slice of history for the watches that are behind.
+    async fn catch_up(&mut self, from: Revision) -> Flow {
+        let (store, bytes) = (self.store.clone(), self.options.response_bytes);
+        let read = tokio::task::spawn_blocking(move || store.changes(from, bytes)).await;
+        let sets = match read {
+            Ok(Ok(sets)) => sets,
+            Ok(Err(ReadFailure::Engine(failure))) => return Err(failure.into()),
+            Ok(Err(ReadFailure::Rejected(Rejection::Compacted { oldest }))) => return self.cancel_below(oldest).await,
+            // The store refuses history for no other reason; a cancelled read means that the node stops.
+            Ok(Err(_)) | Err(_) => return Err(StreamEnd::ClientGone),
+        };
+        let newest = self.hub.newest();
+        let Some(last) = sets.last().map(|set| set.revision) else {
+            self.skip_to(newest.successor());
+            return Ok(());
+        };
+        let sets: Vec<_> = sets.into_iter().map(|set| Arc::new(Published::new(set))).collect();
+        self.distribute(&sets, newest.max(last), false).await?;
+        self.skip_to(last.successor());
+        Ok(())
+    }
+
+    /// Nothing below this revision is left for the watches that are behind.
+    fn skip_to(&mut self, revision: Revision) {
+        for watcher in self.watchers.values_mut().filter(|watcher| !watcher.synced) {
+            watcher.next = watcher.next.max(revision);
+        }
+    }
+
+    async fn cancel_below(&mut self, compacted: Revision) -> Flow {
+        let overtaken = |watcher: &Watcher| !watcher.synced && watcher.next < compacted;
+        let ids: Vec<_> = self.watchers.iter().filter(|(_, watcher)| overtaken(watcher)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.cancel_compacted(id, compacted).await?;
+        }
+        Ok(())
+    }
+
+    async fn cancel_compacted(&mut self, id: WatchId, compacted: Revision) -> Flow {
+        self.remove(id);
+        self.send(Output::Compacted { id, compacted }).await
+    }
+
+    /// Gives each watch (that keeps up, or that does not) its share of the changes.
+    async fn distribute(&mut self, sets: &[Arc<Published>], revision: Revision, synced: bool) -> Flow {
+        let ids: Vec<_> = self.watchers.iter().filter(|(_, watcher)| watcher.synced == synced).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.distribute_to(id, sets, revision).await?;
+        }
+        Ok(())
+    }
+
+    async fn distribute_to(&mut self, id: WatchId, sets: &[Arc<Published>], revision: Revision) -> Flow {
+        let mut rest = sets;
+        while !rest.is_empty() {
+            let Some(watcher) = self.watchers.get_mut(&id) else { return Ok(()) };
+            let (mut events, mut bytes) = (Vec::new(), 0);
+            while let Some((set, tail)) = rest.split_first()
+                && bytes < self.options.response_bytes
+            {
+                let before = events.len();
+                match watcher.events(set, &self.store, &mut events) {
+                    Ok(()) => {}
+                    Err(PreviousMissing::Storage(failure)) => return Err(failure.into()),
+                    Err(PreviousMissing::Collected) => {
+                        let compacted = Revision::new(self.store.compacted().max(0) as u64);
+                        return self.cancel_compacted(id, compacted).await;
+                    }
+                }
+                bytes += events[before..].iter().map(Event::bytes).sum::<usize>();
+                rest = tail;
+            }
+            if !events.is_empty() {
+                watcher.active = true;
+                let fragment = watcher.spec.fragment;
+                self.send(Output::Events { id, revision, events, fragment }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers for the whole stream, if every watch of it keeps up. Otherwise nothing: the client asks again.
+    async fn answer_progress(&mut self) -> Flow {
+        self.deliver().await?;
+        let revision = self.sent;
+        let ready = |watcher: &Watcher| watcher.synced && watcher.next <= revision.successor();
+        if !self.watchers.is_empty() && self.watchers.values().all(ready) {
+            self.send(Output::Progress { id: None, revision }).await?;
+        }
+        Ok(())
+    }
+
+    async fn notify_progress(&mut self) -> Flow {
+        self.deliver().await?;
+        let revision = self.sent;
+        let mut due = Vec::new();
+        for (id, watcher) in &mut self.watchers {
+            let quiet = !std::mem::take(&mut watcher.active);
+            if watcher.spec.progress && quiet && watcher.synced && watcher.next <= revision.successor() {
+                due.push(*id);
+            }
+        }
+        for id in due {
+            self.send(Output::Progress { id: Some(id), revision }).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, output: Output) -> Flow {
+        self.output.send(output).await.map_err(|_| StreamEnd::ClientGone)
+    }
+}
+
+impl Drop for WatchStream {
+    fn drop(&mut self) {
+        for watcher in self.watchers.values() {
+            self.hub.unwatch(self.slot, &watcher.spec.range);
+        }
+        self.hub.close_stream(self.slot);
+    }
+}
+
+impl Event {
+    fn bytes(&self) -> usize {
+        let size = |kv: &KeyValue| kv.key.len() + kv.value.len() + 32;
+        size(&self.current) + self.previous.as_ref().map_or(0, size)
+    }
+}

@@ -1,0 +1,70 @@
+//! One watch of a stream: what it wants, and how far it has come.
+
+use std::sync::Arc;
+
+use setpoint_store::{Change, Record, Store};
+use setpoint_types::{KeyRange, Revision};
+
+use super::ring::{PreviousMissing, Published};
+use super::stream::Event;
+
+/// The number a watch has on its stream.
+pub type WatchId = i64;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filters {
+    pub no_puts: bool,
+    pub no_deletes: bool,
+}
+
+impl Filters {
+    fn pass(self, record: &Record) -> bool {
+        match record.change {
+            Change::Put { .. } => !self.no_puts,
+            Change::Delete => !self.no_deletes,
+        }
+    }
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub struct WatchSpec {
+    pub range: KeyRange,
+    /// The first revision to deliver; none means whatever comes after now.
+    pub start: Option<Revision>,
+    pub filters: Filters,
+    pub previous: bool,
+    pub progress: bool,
+    pub fragment: bool,
+}
+
+/// A watch that runs.
+pub struct Watcher {
+    pub spec: WatchSpec,
+    /// The next revision to look at; everything below was delivered, or is none of its business.
+    pub next: Revision,
+    /// It takes what the hub gives; otherwise it reads the history.
+    pub synced: bool,
+    /// Something was sent since the last progress notification was due.
+    pub active: bool,
+}
+
+impl Watcher {
+    /// The events of one revision that this watch wants, and moves past it.
+    pub fn events(&mut self, set: &Arc<Published>, store: &Store, events: &mut Vec<Event>) -> Result<(), PreviousMissing> {
+        let revision = set.revision();
+        if revision < self.next {
+            return Ok(());
+        }
+        for (place, record) in set.changes.records.iter().enumerate() {
+            if !self.spec.range.contains(&record.key) || !self.spec.filters.pass(record) {
+                continue;
+            }
+            let previous = if self.spec.previous { set.previous(store)?[place].clone() } else { None };
+            let deleted = record.change == Change::Delete;
+            events.push(Event { deleted, current: record.to_key_value(revision), previous });
+        }
+        self.next = revision.successor();
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! How each row is measured: one file per kind of load.
+//!
+//! Each measures one fresh cluster through the etcd API and yields a `Sample`. Not here: starting clusters,
+//! alternating systems and repeating (`run`).
+
+mod clients;
+mod compaction;
+mod keep_alive;
+mod leader_kill;
+mod many_keys;
+mod many_watches;
+mod mixed;
+mod preload;
+mod put;
+mod range;
+mod txn;
+mod watch;
+mod watch_stream;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::metric::Metric;
+use crate::options::Plan;
+use crate::rows::Row;
+use crate::system::{Cluster, SystemError};
+
+/// What one repetition of a row yielded on one system.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sample {
+    /// What was observed of each figure: once for most, several times for what can be repeated on one cluster.
+    pub values: BTreeMap<Metric, Vec<f64>>,
+    pub operations: u64,
+    pub errors: u64,
+    /// The first error, as an example.
+    pub first_error: Option<String>,
+}
+
+/// Why a row could not be measured. Errors of single operations are counted in the sample instead.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("the cluster failed")]
+    System(#[from] SystemError),
+    #[error("cannot {what}")]
+    Prepare {
+        what: &'static str,
+        #[source]
+        source: Box<tonic::Status>,
+    },
+    #[error("a task of the client failed")]
+    Task(#[from] tokio::task::JoinError),
+    #[error("the client's own CPU time cannot be read")]
+    ClientCpu(#[source] std::io::Error),
+    #[error("not one operation succeeded; the first error: {first}")]
+    NothingDone { first: String },
+    #[error("{what} did not happen within {seconds} s")]
+    TooSlow { what: &'static str, seconds: u64 },
+}
+
+/// Measures one row on one cluster.
+pub async fn measure(row: Row, cluster: &mut Cluster, plan: &Plan) -> Result<Sample, LoadError> {
+    match row {
+        Row::Put1 => put::measure(cluster, plan, 1).await,
+        Row::Put100 => put::measure(cluster, plan, 100).await,
+        Row::Put1000 => put::measure(cluster, plan, 1_000).await,
+        Row::Txn => txn::measure(cluster, plan).await,
+        Row::RangeLinearizable => {
+            range::measure_single(cluster, plan, range::Consistency::Linearizable).await
+        }
+        Row::RangeSerializable => {
+            range::measure_single(cluster, plan, range::Consistency::Serializable).await
+        }
+        Row::Range500 => range::measure_list(cluster, plan).await,
+        Row::Mixed => mixed::measure(cluster, plan).await,
+        Row::Watch => watch::measure(cluster, plan).await,
+        Row::KeepAlive => keep_alive::measure(cluster, plan).await,
+        Row::ManyKeys => many_keys::measure(cluster, plan).await,
+        Row::ManyWatches => many_watches::measure(cluster, plan).await,
+        Row::Compaction => compaction::measure(cluster, plan).await,
+        Row::LeaderKill => leader_kill::measure(cluster, plan).await,
+    }
+}
+
+impl Sample {
+    fn observe(&mut self, metric: Metric, value: f64) {
+        self.values.entry(metric).or_default().push(value);
+    }
+
+    fn observe_duration(&mut self, metric: Metric, value: impl Into<Option<Duration>>) {
+        if let Some(value) = value.into() {
+            self.observe(metric, value.as_secs_f64());
+        }
+    }
+}
+
+impl LoadError {
+    fn prepare(what: &'static str) -> impl Fn(tonic::Status) -> Self {
+        move |status| Self::Prepare { what, source: Box::new(status) }
+    }
+}

@@ -1,0 +1,219 @@
+//! What the node knows of itself and the cluster, and the task that keeps it current.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openraft::{Instant as _, ServerState};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::error::Fatal;
+use setpoint_types::NodeId;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::host::{FatalError, Host};
+use crate::peer::Peer;
+use crate::raft::{Raft, TypeConfig};
+use crate::state::Progress;
+use crate::transport::Links;
+
+/// How old the positions in a status may be.
+const REFRESH_EVERY: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Leader,
+    Candidate,
+    Follower,
+    /// Receives the log but does not vote, or is not a member (yet, or any more).
+    Learner,
+    Stopped,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    pub id: NodeId,
+    pub role: Role,
+    pub term: u64,
+    pub leader: Option<NodeId>,
+    pub last_index: Option<u64>,
+    pub committed: Option<u64>,
+    pub applied: Option<u64>,
+    /// Up to where the state is durable, and up to where the log is cut.
+    pub snapshot: Option<u64>,
+    pub purged: Option<u64>,
+    /// On the leader: when the last round began that a quorum answered. Its age says how sure the leader can be.
+    pub quorum_acked: Option<Instant>,
+    pub members: BTreeMap<NodeId, MemberStatus>,
+    /// The log entry that made the members what they are. Moves with every change.
+    pub membership_index: Option<u64>,
+    /// A change of the voters is half done.
+    pub changing: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    pub peer: Peer,
+    pub voter: bool,
+    /// On the leader: up to where this member has the log.
+    pub matched: Option<u64>,
+}
+
+impl Status {
+    pub(super) fn unknown(id: NodeId) -> Self {
+        Self {
+            id,
+            role: Role::Learner,
+            term: 0,
+            leader: None,
+            last_index: None,
+            committed: None,
+            applied: None,
+            snapshot: None,
+            purged: None,
+            quorum_acked: None,
+            members: BTreeMap::new(),
+            membership_index: None,
+            changing: false,
+        }
+    }
+
+    pub fn voters(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.members.iter().filter(|(_, member)| member.voter).map(|(id, _)| *id)
+    }
+
+    pub fn learners(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.members.iter().filter(|(_, member)| !member.voter).map(|(id, _)| *id)
+    }
+}
+
+/// Where requests for the leader go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    Unknown,
+    Here { term: u64 },
+    Elsewhere { leader: NodeId, term: u64 },
+}
+
+impl Route {
+    pub fn elsewhere(self) -> Option<NodeId> {
+        match self {
+            Self::Elsewhere { leader, .. } => Some(leader),
+            Self::Here { .. } | Self::Unknown => None,
+        }
+    }
+
+    fn of(status: &Status) -> Self {
+        match (status.role, status.leader) {
+            (Role::Leader, _) => Self::Here { term: status.term },
+            (Role::Stopped, _) | (_, None) => Self::Unknown,
+            // A leader that was removed still counts as one until it steps down, but it takes nothing any more.
+            (_, Some(leader)) if leader == status.id => Self::Unknown,
+            (_, Some(leader)) => Self::Elsewhere { leader, term: status.term },
+        }
+    }
+}
+
+/// Reads the status of a running node.
+pub fn read(raft: &Raft, progress: &Progress) -> Status {
+    // Cloned at once: the lock blocks openraft.
+    let metrics = raft.metrics().borrow_watched().clone();
+    let stored = &metrics.membership_config;
+    let voters: Vec<u64> = stored.voter_ids().collect();
+    let member = |(id, peer): (&u64, &Peer)| {
+        let matched = metrics.replication.as_ref().and_then(|matched| matched.get(id)).and_then(Option::as_ref);
+        let matched = matched.map(|log_id| log_id.index);
+        (NodeId(*id), MemberStatus { peer: peer.clone(), voter: voters.contains(id), matched })
+    };
+    Status {
+        id: NodeId(metrics.id),
+        role: match (&metrics.running_state, metrics.state) {
+            (Err(_), _) | (_, ServerState::Shutdown) => Role::Stopped,
+            (_, ServerState::Leader) => Role::Leader,
+            (_, ServerState::Candidate) => Role::Candidate,
+            (_, ServerState::Follower) => Role::Follower,
+            (_, ServerState::Learner) => Role::Learner,
+        },
+        term: metrics.current_term,
+        leader: metrics.current_leader.map(NodeId),
+        last_index: metrics.last_log_index,
+        committed: metrics.local_committed.map(|log_id| log_id.index),
+        // Newer than what openraft has been told of it.
+        applied: progress.applied(),
+        snapshot: metrics.snapshot.map(|log_id| log_id.index),
+        purged: metrics.purged.map(|log_id| log_id.index),
+        quorum_acked: metrics.last_quorum_acked.and_then(|at| Instant::now().checked_sub(at.elapsed())),
+        members: stored.nodes().map(member).collect(),
+        membership_index: stored.log_id().map(|log_id| log_id.index),
+        changing: stored.get_joint_config().len() > 1,
+    }
+}
+
+/// Keeps route, status and links current, and reports when openraft stops by itself.
+pub struct Observer {
+    pub raft: Raft,
+    pub progress: Arc<Progress>,
+    pub links: Arc<Links>,
+    pub host: Arc<dyn Host>,
+    pub route: watch::Sender<Route>,
+    pub status: watch::Sender<Status>,
+}
+
+impl Observer {
+    pub async fn run(self, shutdown: CancellationToken) {
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = self.observe() => {
+                let failure = self.failure();
+                self.publish();
+                self.host.fatal(failure);
+            }
+        }
+        self.route.send_replace(Route::Unknown);
+        self.status.send_modify(|status| {
+            status.role = Role::Stopped;
+            status.leader = None;
+        });
+    }
+
+    /// Returns when openraft has stopped.
+    async fn observe(&self) {
+        let mut server = self.raft.server_metrics();
+        let mut tick = interval(REFRESH_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.publish();
+            tokio::select! {
+                changed = server.changed() => if changed.is_err() { return },
+                _ = tick.tick() => {}
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let status = read(&self.raft, &self.progress);
+        for (node, member) in &status.members {
+            if *node != status.id {
+                self.links.learn(*node, &member.peer.address);
+            }
+        }
+        self.links.retain(|node| status.members.contains_key(&node));
+        let route = Route::of(&status);
+        self.status.send_if_modified(|known| {
+            let modified = *known != status;
+            *known = status;
+            modified
+        });
+        self.route.send_if_modified(|known| std::mem::replace(known, route) != route);
+    }
+
+    fn failure(&self) -> FatalError {
+        let running = self.raft.metrics().borrow_watched().running_state.clone();
+        FatalError(match running {
+            Err(Fatal::<TypeConfig>::StorageError(error)) => error.to_string(),
+            Err(Fatal::Stopped) => "it was stopped".to_owned(),
+            Err(Fatal::Panicked) | Ok(()) => "it panicked".to_owned(),
+        })
+    }
+}

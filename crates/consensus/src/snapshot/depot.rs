@@ -1,0 +1,134 @@
+//! What this node can offer as a snapshot: the last durable position, and a checkpoint at least that new on demand.
+//!
+//! Nothing is remembered on disk. After a restart everything the machine still has is durable, so that is the snapshot.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::spawn_blocking;
+use tracing::warn;
+
+use crate::codec::CodecError;
+use crate::machine::{Applied, Machine, MachineFailure};
+use crate::membership::MembershipRecord;
+use crate::raft::{LogId, SnapshotMeta};
+
+#[derive(Debug, thiserror::Error)]
+pub enum DepotError {
+    #[error("the state machine could not be read")]
+    Machine(#[source] MachineFailure),
+    #[error("the state machine returned a membership that cannot be read")]
+    Membership(#[source] CodecError),
+    #[error("the checkpoint directory {} could not be prepared", directory.display())]
+    Directory { directory: PathBuf, #[source] source: io::Error },
+    #[error("the checkpoint is older than the snapshot it stands for")]
+    Stale,
+    #[error("the runtime is shutting down")]
+    Stopped,
+}
+
+pub struct Depot {
+    machine: Arc<dyn Machine>,
+    directory: PathBuf,
+    current: Mutex<Option<SnapshotMeta>>,
+    /// One checkpoint at a time: it pins files that the machine would otherwise have deleted.
+    sending: Semaphore,
+}
+
+impl Depot {
+    /// Flushes the machine and offers what it has. Removes what an earlier run left in `directory`.
+    pub fn open(machine: Arc<dyn Machine>, directory: PathBuf) -> Result<Self, DepotError> {
+        empty_directory(&directory)
+            .map_err(|source| DepotError::Directory { directory: directory.clone(), source })?;
+        let applied = machine.flush().map_err(DepotError::Machine)?;
+        let current = applied.position.is_some().then(|| meta_of(&applied)).transpose()?;
+        Ok(Self { machine, directory, current: Mutex::new(current), sending: Semaphore::new(1) })
+    }
+
+    pub fn current(&self) -> Option<SnapshotMeta> {
+        self.current.lock().clone()
+    }
+
+    /// Takes note of a state that is durable. An older one than is known changes nothing.
+    pub fn record(&self, meta: SnapshotMeta) {
+        let mut current = self.current.lock();
+        if current.as_ref().and_then(|known| known.last_log_id) < meta.last_log_id {
+            *current = Some(meta);
+        }
+    }
+
+    pub async fn flush(&self) -> io::Result<SnapshotMeta> {
+        let machine = Arc::clone(&self.machine);
+        let applied = spawn_blocking(move || machine.flush()).await?.map_err(io::Error::other)?;
+        let meta = meta_of(&applied).map_err(io::Error::other)?;
+        self.record(meta.clone());
+        Ok(meta)
+    }
+
+    /// Makes the files of a snapshot no older than `at_least`. Waits while another one is in use.
+    pub async fn checkpoint(&self, at_least: Option<LogId>) -> Result<Checkpoint<'_>, DepotError> {
+        let permit = self.sending.acquire().await.map_err(|_| DepotError::Stopped)?;
+        let (machine, directory) = (Arc::clone(&self.machine), self.directory.clone());
+        let made = spawn_blocking(move || {
+            empty_directory(&directory)
+                .map_err(|source| DepotError::Directory { directory: directory.clone(), source })?;
+            let files = Files(directory);
+            let applied = machine.checkpoint(&files.0).map_err(DepotError::Machine)?;
+            Ok((files, applied))
+        });
+        let (files, applied) = made.await.map_err(|_| DepotError::Stopped)??;
+        let meta = meta_of(&applied)?;
+        if meta.last_log_id < at_least {
+            return Err(DepotError::Stale);
+        }
+        let membership = applied.membership.unwrap_or_default();
+        Ok(Checkpoint { last_log_id: meta.last_log_id, membership, files, _permit: permit })
+    }
+}
+
+fn meta_of(applied: &Applied) -> Result<SnapshotMeta, DepotError> {
+    let record = MembershipRecord::decode(applied.membership.as_ref()).map_err(DepotError::Membership)?;
+    Ok(SnapshotMeta {
+        last_log_id: applied.position.map(LogId::from),
+        last_membership: record.stored().clone(),
+    })
+}
+
+/// The files of one snapshot, deleted with this value.
+pub struct Checkpoint<'a> {
+    pub last_log_id: Option<LogId>,
+    /// As the machine keeps it.
+    pub membership: Bytes,
+    files: Files,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Checkpoint<'_> {
+    pub fn directory(&self) -> &Path {
+        &self.files.0
+    }
+}
+
+struct Files(PathBuf);
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Links, not data: quick enough for whatever thread drops us.
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            warn!(%error, directory = %self.0.display(), "a checkpoint could not be removed");
+        }
+    }
+}
+
+pub(super) fn empty_directory(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::create_dir_all(directory)
+}

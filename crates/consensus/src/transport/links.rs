@@ -1,0 +1,163 @@
+//! The connections to each member. They follow a member when the membership gives it another address.
+//!
+//! openraft keeps the client it made for a member as long as a leadership lasts, so clients hold a name, not an
+//! address: they look their link up here each time they need it.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::RPCTypes;
+use openraft::error::{Timeout, Unreachable};
+use parking_lot::Mutex;
+use setpoint_api::setpoint::peer::v1::peer_client::PeerClient;
+use setpoint_types::NodeId;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+use tracing::debug;
+
+use super::MESSAGE_BYTES_MAX;
+use super::connector::{Connector, Lane};
+use super::identity::Identity;
+use crate::config::Timing;
+use crate::raft::{LogId, TypeConfig};
+
+pub struct Links {
+    identity: Identity,
+    connector: Arc<dyn Connector>,
+    timing: Timing,
+    members: Mutex<HashMap<NodeId, Arc<Link>>>,
+}
+
+impl Links {
+    pub fn new(identity: Identity, connector: Arc<dyn Connector>, timing: Timing) -> Self {
+        Self { identity, connector, timing, members: Mutex::default() }
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    /// Remembers where a member is. If it moved, the connections to its old address end.
+    pub fn learn(&self, node: NodeId, address: &str) {
+        let mut members = self.members.lock();
+        let known = members.get(&node);
+        if known.is_some_and(|link| link.address == address) {
+            return;
+        }
+        let acknowledged = known.map(|link| Arc::clone(&link.acknowledged)).unwrap_or_default();
+        if let Some(link) = known {
+            debug!(node = %node, from = link.address, to = address, "a peer has moved");
+            link.retired.cancel();
+        }
+        let link = Link {
+            identity: self.identity.clone(),
+            node,
+            address: address.to_owned(),
+            connector: Arc::clone(&self.connector),
+            channels: Mutex::default(),
+            retired: CancellationToken::new(),
+            acknowledged,
+        };
+        members.insert(node, Arc::new(link));
+    }
+
+    /// Ends the connections to every node that `is_member` does not know.
+    pub fn retain(&self, is_member: impl Fn(NodeId) -> bool) {
+        self.members.lock().retain(|node, link| {
+            let keep = is_member(*node);
+            if !keep {
+                link.retired.cancel();
+            }
+            keep
+        });
+    }
+
+    pub fn get(&self, node: NodeId) -> Result<Arc<Link>, Unreachable<TypeConfig>> {
+        self.members
+            .lock()
+            .get(&node)
+            .cloned()
+            .ok_or_else(|| Unreachable::from_string(format!("the address of node {node} is not known")))
+    }
+}
+
+/// A member at one address.
+pub struct Link {
+    identity: Identity,
+    pub node: NodeId,
+    address: String,
+    connector: Arc<dyn Connector>,
+    channels: Mutex<HashMap<Lane, Channel>>,
+    /// Cancelled when the member has moved or left.
+    pub retired: CancellationToken,
+    pub acknowledged: Arc<Acknowledged>,
+}
+
+impl Link {
+    pub fn client(&self, lane: Lane) -> Result<PeerClient<Channel>, Unreachable<TypeConfig>> {
+        let mut channels = self.channels.lock();
+        let channel = match channels.get(&lane) {
+            Some(channel) => channel.clone(),
+            None => {
+                let channel =
+                    self.connector.connect(&self.address, lane).map_err(|error| self.unreachable(&error))?;
+                channels.insert(lane, channel.clone());
+                channel
+            }
+        };
+        Ok(PeerClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX))
+    }
+
+    pub fn us(&self) -> NodeId {
+        self.identity.node
+    }
+
+    pub fn request<T>(&self, message: T) -> Request<T> {
+        self.identity.request(self.node, message)
+    }
+
+    pub fn failed(&self, status: &Status) -> Unreachable<TypeConfig> {
+        self.complain(&format!("{:?}: {}", status.code(), status.message()))
+    }
+
+    pub fn unreachable(&self, error: &dyn Error) -> Unreachable<TypeConfig> {
+        self.complain(&error.to_string())
+    }
+
+    pub fn complain(&self, problem: &str) -> Unreachable<TypeConfig> {
+        Unreachable::from_string(format!("node {} at {}: {problem}", self.node, self.address))
+    }
+
+    pub fn timed_out(&self, action: RPCTypes, timeout: Duration) -> Timeout<TypeConfig> {
+        Timeout { action, id: self.identity.node.0, target: self.node.0, timeout }
+    }
+}
+
+/// How much of the log a peer has acknowledged to this node as the leader of one term.
+///
+/// A peer that later denies what it acknowledged has lost its data, say because its disk was replaced. openraft's
+/// bookkeeping does not survive being told so. Such a peer is treated as unreachable until it is removed.
+#[derive(Debug, Default)]
+pub struct Acknowledged(Mutex<(u64, u64)>);
+
+impl Acknowledged {
+    pub fn note(&self, term: u64, last: LogId) {
+        let mut known = self.0.lock();
+        *known = (*known).max((term, last.index));
+    }
+
+    /// True if a conflict at `previous` contradicts what was acknowledged.
+    pub fn contradicts(&self, term: u64, previous: LogId) -> bool {
+        let (known_term, index) = *self.0.lock();
+        known_term == term && previous.index <= index
+    }
+}

@@ -1,0 +1,58 @@
+//! The process around a node, as far as a test cares: it takes notes, echoes calls and lets everybody join.
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use setpoint_consensus::{
+    Admission, FatalError, Host, LeaderService, Member, Newcomer, Node, Peer, Refusal, ServiceRefusal,
+};
+
+#[derive(Default)]
+pub struct TestHost {
+    pub refused: Mutex<Vec<(Bytes, Refusal)>>,
+    pub fatal: Mutex<Option<FatalError>>,
+}
+
+impl Host for TestHost {
+    fn refused(&self, command: Bytes, reason: Refusal) {
+        self.refused.lock().push((command, reason));
+    }
+
+    fn fatal(&self, failure: FatalError) {
+        *self.fatal.lock() = Some(failure);
+    }
+}
+
+impl LeaderService for TestHost {
+    /// Answers with who answered. "no" is refused; "never" is not answered.
+    fn call(&self, node: &Node, request: Bytes) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
+        let id = node.id();
+        async move {
+            match &request[..] {
+                b"no" => Err(ServiceRefusal("the answer is no".to_owned())),
+                b"never" => std::future::pending().await,
+                request => Ok([format!("{id}:").as_bytes(), request].concat().into()),
+            }
+        }
+        .boxed()
+    }
+
+    fn join(&self, node: &Node, newcomer: Newcomer) -> BoxFuture<'static, Result<Admission, ServiceRefusal>> {
+        let node = node.clone();
+        async move {
+            let id = node.next_id();
+            let peer = Peer { name: newcomer.name, address: newcomer.address };
+            node.add_learner(id, peer).await.map_err(|error| ServiceRefusal(error.to_string()))?;
+            let status = node.status().borrow().clone();
+            let member = |(node, member): (_, setpoint_consensus::MemberStatus)| Member {
+                node,
+                peer: member.peer,
+                voter: member.voter,
+            };
+            let members = status.members.into_iter().map(member).collect();
+            Ok(Admission { cluster: node.cluster(), node: id, members })
+        }
+        .boxed()
+    }
+}

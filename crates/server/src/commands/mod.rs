@@ -1,0 +1,5 @@
+//! What `setpointd` does besides running a node; one file per command.
+
+pub mod backup;
+pub mod health;
+pub mod restore;

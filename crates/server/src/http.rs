@@ -1,0 +1,104 @@
+//! The HTTP listener: version, health and metrics.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::json;
+use setpoint_apiserver::etcd::context::Context;
+use setpoint_apiserver::etcd::{PROTOCOL_VERSION, STORAGE_VERSION};
+use setpoint_store::command::AlarmKind;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::NodeMetrics;
+
+#[derive(Clone)]
+struct Shared {
+    context: Context,
+    metrics: Arc<NodeMetrics>,
+}
+
+pub async fn serve(socket: TcpListener, context: Context, metrics: Arc<NodeMetrics>, stop: CancellationToken) {
+    let routes = Router::new()
+        .route("/version", get(version))
+        .route("/health", get(health))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(scrape))
+        .with_state(Shared { context, metrics });
+    let served = axum::serve(socket, routes).with_graceful_shutdown(stop.cancelled_owned()).await;
+    if let Err(error) = served {
+        tracing::error!(%error, "the HTTP listener ended");
+    }
+}
+
+async fn version() -> Json<serde_json::Value> {
+    let cluster = PROTOCOL_VERSION.rsplit_once('.').map_or(PROTOCOL_VERSION, |(minor, _)| minor);
+    Json(json!({
+        "etcdserver": PROTOCOL_VERSION,
+        "etcdcluster": format!("{cluster}.0"),
+        "storage": STORAGE_VERSION,
+        "setpoint": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+#[derive(Deserialize)]
+struct HealthQuery {
+    /// Ask only this node, not the cluster.
+    #[serde(default)]
+    serializable: bool,
+    /// An alarm that does not count.
+    exclude: Option<String>,
+}
+
+/// etcd's health check: can a read be answered, and is there no alarm.
+async fn health(State(shared): State<Shared>, Query(query): Query<HealthQuery>) -> Response {
+    let ignored = query.exclude.as_deref();
+    let alarm = shared.context.replica.store.alarms().into_iter().find_map(|alarm| {
+        let name = match alarm.kind {
+            AlarmKind::NoSpace => "NOSPACE",
+            AlarmKind::Corrupt => "CORRUPT",
+        };
+        (ignored != Some(name)).then(|| format!("ALARM {name}"))
+    });
+    let problem = match alarm {
+        Some(alarm) => Some(alarm),
+        None if query.serializable => None,
+        None => shared.context.replica.read_barrier().await.err().map(|error| error.to_string()),
+    };
+    match problem {
+        None => Json(json!({ "health": "true", "reason": "" })).into_response(),
+        Some(reason) => {
+            let body = Json(json!({ "health": "false", "reason": reason }));
+            (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+        }
+    }
+}
+
+/// The process runs and its state can be read.
+async fn livez() -> &'static str {
+    "ok\n"
+}
+
+/// The node can answer linearizable reads, so the cluster has a leader and we have caught up with it.
+async fn readyz(State(shared): State<Shared>) -> Response {
+    match shared.context.replica.read_barrier().await {
+        Ok(()) => "ok\n".into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {error}\n")).into_response(),
+    }
+}
+
+async fn scrape(State(shared): State<Shared>) -> Response {
+    match shared.metrics.encode() {
+        Ok(text) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}

@@ -1,0 +1,175 @@
+//! Who this node is: decided once, when it founds or joins a cluster, and kept in its data folder ever after.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use setpoint_apiserver::replica::Identity;
+use setpoint_consensus::{Connector, JoinError, Newcomer, Peer, join};
+use setpoint_types::{ClusterId, NodeId};
+use sha2::{Digest, Sha256};
+
+use crate::config::{Origin, ServerConfig};
+
+/// What a node is, and what it starts its log with if that is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    pub identity: Identity,
+    /// The founding members; none for a node that joined.
+    pub founders: Option<BTreeMap<NodeId, Peer>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    #[error("{path} cannot be read or written")]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} is damaged; restore the node's data, or remove the member and join anew")]
+    Damaged {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error(
+        "the data in {path} belongs to member {found:?}, but this node is called {name:?}; start it with --name {found}"
+    )]
+    OtherName { path: PathBuf, found: String, name: String },
+    #[error("the cluster could not be joined")]
+    Join(#[source] JoinError),
+}
+
+/// The file's content.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    name: String,
+    cluster: u64,
+    node: u64,
+    /// Kept so that a founder that crashed before its first log entry founds the same cluster again.
+    founders: Option<Vec<Founder>>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Founder {
+    node: u64,
+    name: String,
+    address: String,
+}
+
+const FILE: &str = "member.json";
+const JOIN_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Reads who we are, or becomes somebody.
+pub async fn establish(config: &ServerConfig, connector: &dyn Connector) -> Result<Membership, IdentityError> {
+    let path = config.data_dir.join(FILE);
+    if let Some(record) = read(&path)? {
+        if record.name != config.name {
+            return Err(IdentityError::OtherName { path, found: record.name, name: config.name.clone() });
+        }
+        return Ok(record.membership());
+    }
+    let record = match &config.origin {
+        Origin::Found { members, token } => found(&config.name, members, token),
+        Origin::Join { seeds } => {
+            let newcomer = Newcomer { name: config.name.clone(), address: config.advertise_peer.clone() };
+            let admission = join(connector, seeds, &newcomer, JOIN_PATIENCE).await.map_err(IdentityError::Join)?;
+            tracing::info!(node = %admission.node, cluster = %admission.cluster, "taken in by the cluster");
+            let name = config.name.clone();
+            Record { name, cluster: admission.cluster.0, node: admission.node.0, founders: None }
+        }
+    };
+    write(&config.data_dir, &record)?;
+    Ok(record.membership())
+}
+
+/// Every founder computes the same ids from the same list, so none has to wait for another.
+fn found(name: &str, members: &BTreeMap<String, String>, token: &str) -> Record {
+    let founders: Vec<Founder> = members
+        .iter()
+        .zip(1..)
+        .map(|((name, address), node)| Founder { node, name: name.clone(), address: address.clone() })
+        .collect();
+    let mut hash = Sha256::new();
+    hash.update(token.as_bytes());
+    for founder in &founders {
+        hash.update([0]);
+        hash.update(founder.name.as_bytes());
+        hash.update([1]);
+        hash.update(founder.address.as_bytes());
+    }
+    let digest = hash.finalize();
+    let cluster = digest.first_chunk::<8>().map_or(1, |bytes| u64::from_be_bytes(*bytes));
+    let node = founders.iter().find(|founder| founder.name == name).map_or(1, |founder| founder.node);
+    Record { name: name.to_owned(), cluster, node, founders: Some(founders) }
+}
+
+impl Record {
+    fn membership(&self) -> Membership {
+        let identity = Identity { cluster: ClusterId(self.cluster), member: NodeId(self.node) };
+        let peer = |founder: &Founder| Peer { name: founder.name.clone(), address: founder.address.clone() };
+        let founders = self.founders.as_ref().map(|founders| {
+            founders.iter().map(|founder| (NodeId(founder.node), peer(founder))).collect::<BTreeMap<_, _>>()
+        });
+        Membership { identity, founders }
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Record>, IdentityError> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|source| IdentityError::Damaged { path: path.to_owned(), source }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(IdentityError::Io { path: path.to_owned(), source }),
+    }
+}
+
+/// Durable before it is acted upon: a node that forgot its id would be given another.
+fn write(folder: &Path, record: &Record) -> Result<(), IdentityError> {
+    let (draft, path) = (folder.join("member.json.new"), folder.join(FILE));
+    let bytes = serde_json::to_vec_pretty(record).map_err(io::Error::from);
+    let write = || {
+        let mut file = File::create(&draft)?;
+        file.write_all(&bytes?)?;
+        file.sync_all()?;
+        fs::rename(&draft, &path)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(|source| IdentityError::Io { path: path.clone(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members() -> BTreeMap<String, String> {
+        ["a", "b", "c"].map(|name| (name.to_owned(), format!("{name}.example:7401"))).into()
+    }
+
+    #[test]
+    fn founders_agree_on_the_cluster_and_differ_in_their_ids() {
+        let records = ["a", "b", "c"].map(|name| found(name, &members(), "t").membership());
+        assert!(records.iter().all(|record| record.founders == records[0].founders));
+        assert!(records.iter().all(|record| record.identity.cluster == records[0].identity.cluster));
+        assert_eq!(records.map(|record| record.identity.member.0), [1, 2, 3]);
+        let other = found("a", &members(), "another token").membership();
+        assert_ne!(other.identity.cluster, found("a", &members(), "t").membership().identity.cluster);
+    }
+
+    #[test]
+    fn an_identity_survives_and_a_damaged_one_is_not_replaced() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let record = found("b", &members(), "t");
+        write(folder.path(), &record).expect("written");
+        let path = folder.path().join(FILE);
+        let again = read(&path).expect("readable").expect("there");
+        assert_eq!(again.membership(), record.membership());
+        fs::write(&path, "{").expect("written");
+        assert!(matches!(read(&path), Err(IdentityError::Damaged { .. })));
+    }
+}

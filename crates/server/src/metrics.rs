@@ -1,0 +1,153 @@
+//! The node's metrics: what is counted as it happens, and what is looked up when somebody asks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use setpoint_apiserver::etcd::context::Context;
+use setpoint_consensus::log::{LogFailure, LogObserver, SyncedBatch};
+use setpoint_consensus::{Role, Status};
+use setpoint_types::NodeId;
+
+/// What the log's writer reports.
+pub struct LogMetrics {
+    sync: Histogram,
+    entries: Histogram,
+    bytes: Counter,
+}
+
+impl LogMetrics {
+    pub fn new(registry: &mut Registry) -> Arc<Self> {
+        let sync = Histogram::new(exponential_buckets(0.000_05, 2.0, 18));
+        let entries = Histogram::new(exponential_buckets(1.0, 2.0, 13));
+        let bytes = Counter::default();
+        registry.register("log_sync_duration_seconds", "Time of one fdatasync of the Raft log", sync.clone());
+        registry.register("log_batch_entries", "Log entries made durable by one sync", entries.clone());
+        registry.register("log_written_bytes", "Bytes written to the Raft log", bytes.clone());
+        Arc::new(Self { sync, entries, bytes })
+    }
+}
+
+impl LogObserver for LogMetrics {
+    fn synced(&self, batch: &SyncedBatch) {
+        self.sync.observe(batch.sync.as_secs_f64());
+        self.entries.observe(batch.entries as f64);
+        self.bytes.inc_by(batch.bytes as u64);
+    }
+
+    fn failed(&self, failure: &LogFailure) {
+        tracing::error!(error = %failure, "the Raft log failed");
+    }
+}
+
+/// Everything `/metrics` shows.
+pub struct NodeMetrics {
+    context: Context,
+    registry: Registry,
+    gauges: Gauges,
+    leader_changes: Counter,
+    last_leader: Mutex<Option<NodeId>>,
+}
+
+macro_rules! gauges {
+    ($($field:ident: $help:literal,)*) => {
+        /// Values that are looked up when somebody asks.
+        #[derive(Default)]
+        struct Gauges { $($field: Gauge<i64, AtomicI64>),* }
+
+        impl Gauges {
+            fn register(&self, registry: &mut Registry) {
+                $(registry.register(stringify!($field), $help, self.$field.clone());)*
+            }
+        }
+    };
+}
+
+gauges! {
+    is_leader: "1 while this node leads",
+    has_leader: "1 while this node knows a leader",
+    raft_term: "Current Raft term",
+    log_last_index: "Index of the last log entry",
+    log_committed_index: "Index of the last committed log entry",
+    log_applied_index: "Index of the last applied log entry",
+    applied_lag: "Committed log entries not yet applied",
+    quorum_ack_age_milliseconds: "On the leader: age of the last round that a quorum answered",
+    revision: "Newest revision",
+    compacted_revision: "Revision last compacted at",
+    collected_revision: "Revision below which compacted data is deleted",
+    keys: "Live keys",
+    leases: "Leases",
+    db_total_bytes: "Size of the database on disk and in write buffers",
+    db_live_bytes: "Estimated size of live data",
+    watch_streams: "Open watch streams",
+    watchers: "Running watches",
+    watchers_behind: "Watches that read history to catch up",
+    proposals_pending: "Commands of this node that wait for their verdict",
+}
+
+impl NodeMetrics {
+    pub fn new(context: Context, mut registry: Registry) -> Arc<Self> {
+        let gauges = Gauges::default();
+        gauges.register(&mut registry);
+        let leader_changes = Counter::<u64, AtomicU64>::default();
+        registry.register("leader_changes", "Leader changes this node has seen", leader_changes.clone());
+        let metrics = Arc::new(Self { context, registry, gauges, leader_changes, last_leader: Mutex::default() });
+        tokio::spawn(metrics.clone().follow_leaders());
+        metrics
+    }
+
+    /// Counts every change, also those nobody asked about in time.
+    async fn follow_leaders(self: Arc<Self>) {
+        let mut status = self.context.replica.node.status();
+        while status.changed().await.is_ok() {
+            let leader = status.borrow_and_update().leader;
+            let mut last = self.last_leader.lock();
+            if leader.is_some() && *last != leader {
+                if last.is_some() {
+                    self.leader_changes.inc();
+                }
+                *last = leader;
+            }
+        }
+    }
+
+    pub fn encode(&self) -> Result<String, fmt::Error> {
+        self.look_up(&self.context.replica.status());
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    fn look_up(&self, status: &Status) {
+        let (gauges, replica) = (&self.gauges, &self.context.replica);
+        let index = |index: Option<u64>| index.map_or(0, |index| index as i64);
+        gauges.is_leader.set((status.role == Role::Leader).into());
+        gauges.has_leader.set(status.leader.is_some().into());
+        gauges.raft_term.set(status.term as i64);
+        gauges.log_last_index.set(index(status.last_index));
+        gauges.log_committed_index.set(index(status.committed));
+        gauges.log_applied_index.set(index(status.applied));
+        gauges.applied_lag.set(index(status.committed) - index(status.applied));
+        let age = status.quorum_acked.map_or(0, |at| at.elapsed().as_millis() as i64);
+        gauges.quorum_ack_age_milliseconds.set(age);
+        gauges.revision.set(replica.store.revision().wire());
+        gauges.compacted_revision.set(replica.store.compacted());
+        gauges.collected_revision.set(self.context.collector.progress().borrow().wire());
+        gauges.keys.set(replica.store.key_count() as i64);
+        gauges.leases.set(replica.store.lease_count() as i64);
+        let size = replica.store.size();
+        gauges.db_total_bytes.set(size.total as i64);
+        gauges.db_live_bytes.set(size.live as i64);
+        let watches = replica.hub.counts();
+        gauges.watch_streams.set(watches.streams as i64);
+        gauges.watchers.set(watches.watchers as i64);
+        gauges.watchers_behind.set(watches.behind as i64);
+        gauges.proposals_pending.set(replica.pending() as i64);
+    }
+}

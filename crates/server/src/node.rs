@@ -1,0 +1,199 @@
+//! Putting a node together, and taking it apart again in good order.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use setpoint_apiserver::collector::Collector;
+use setpoint_apiserver::etcd::context::Context;
+use setpoint_apiserver::housekeeping::Housekeeping;
+use setpoint_apiserver::leader::LeaderDesk;
+use setpoint_apiserver::lease::{Lessor, LessorOptions, Renewals};
+use setpoint_apiserver::metrics::Metrics;
+use setpoint_apiserver::quota::Quota;
+use setpoint_apiserver::replica::{Applier, GenerationError, Generations, Proposals, Replica};
+use setpoint_apiserver::watch::Hub;
+use setpoint_consensus::{Config, MemberError, Node, Seams, StartError, TcpConnector};
+use setpoint_store::command::MemberAttributes;
+use setpoint_store::{EngineFailure, Store};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::ServerConfig;
+use crate::engines::RocksEngines;
+use crate::host::ServerHost;
+use crate::identity::{self, IdentityError, Membership};
+use crate::listen::{self, ListenError};
+use crate::metrics::NodeMetrics;
+use crate::{http, tls};
+
+/// Memory for the newest changes, from which watches are served.
+const RING_BYTES: usize = 16 << 20;
+/// What a request may take beyond two elections, before it is answered with a timeout.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    #[error("the data folder {path} cannot be used")]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the data folder {path} is in use by another process")]
+    Locked { path: PathBuf },
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
+    #[error("the state cannot be opened")]
+    State(#[from] GenerationError),
+    #[error("the state cannot be read")]
+    Engine(#[from] EngineFailure),
+    #[error("consensus cannot start")]
+    Consensus(#[from] StartError),
+    #[error("the cluster cannot be founded")]
+    Found(#[source] MemberError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("this node's storage or log failed; see the log above")]
+    Failed,
+}
+
+/// Runs a node until `stop` is cancelled or it fails.
+pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), NodeError> {
+    let _lock = lock_folder(&config)?;
+    let peer_tls = config.peer_tls.as_ref().map(tls::peer).transpose()?;
+    let client_tls = config.client_tls.as_ref().map(tls::server).transpose()?;
+    let connector = Arc::new(TcpConnector::new(peer_tls.as_ref().map(|tls| tls.client.clone())));
+    let membership = identity::establish(&config, &*connector).await?;
+
+    let failed = CancellationToken::new();
+    let mut registry = Registry::with_prefix("setpoint");
+    let parts = assemble(&config, &membership, connector, failed.clone(), &mut registry).await?;
+    let replica = parts.context.replica.clone();
+    let node = replica.node.clone();
+
+    let sockets = listen::bind(&config).await?;
+    let tasks = TaskTracker::new();
+    let serving = CancellationToken::new();
+    tasks.spawn(listen::serve_peers(sockets.peer, node.peer_service(), peer_tls, serving.clone()));
+    node.run();
+    found(&node, &membership).await?;
+    parts.start(&config, &tasks, serving.clone());
+    tasks.spawn(listen::serve_clients(sockets.client, parts.context.clone(), client_tls, serving.clone()));
+    let metrics = NodeMetrics::new(parts.context.clone(), registry);
+    tasks.spawn(http::serve(sockets.http, parts.context, metrics, serving.clone()));
+    tracing::info!(
+        name = config.name, node = %membership.identity.member, cluster = %membership.identity.cluster,
+        clients = %config.listen_client, peers = %config.listen_peer, http = %config.listen_http, "serving"
+    );
+
+    let outcome = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        () = failed.cancelled() => Err(NodeError::Failed),
+    };
+    // Leadership moves on while clients are still served; only then are they let go.
+    node.shutdown().await;
+    serving.cancel();
+    tasks.close();
+    if tokio::time::timeout(Duration::from_secs(5), tasks.wait()).await.is_err() {
+        tracing::warn!("some connections did not end in time and are dropped");
+    }
+    outcome
+}
+
+struct Parts {
+    context: Context,
+    renewals_stop: CancellationToken,
+}
+
+async fn assemble(
+    config: &ServerConfig,
+    membership: &Membership,
+    connector: Arc<TcpConnector>,
+    failed: CancellationToken,
+    registry: &mut Registry,
+) -> Result<Parts, NodeError> {
+    let identity = membership.identity;
+    let engines = Box::new(RocksEngines(config.engine.clone()));
+    let (generations, engine) = Generations::open(&config.data_dir.join("state"), engines)?;
+    let store = Arc::new(tokio::task::block_in_place(|| Store::open(engine))?);
+    let hub = Arc::new(Hub::new(store.revision(), RING_BYTES));
+    #[expect(clippy::disallowed_methods, reason = "tells this life of the node from earlier ones; not replicated")]
+    let proposals = Proposals::new(identity.member, rand::random());
+    let applier = Arc::new(Applier::new(identity.member, store, hub, proposals.clone(), generations));
+
+    let mut consensus = Config::new(identity.member, identity.cluster, &config.data_dir);
+    consensus.timing = config.timing.clone();
+    consensus.log = config.log.clone();
+    let desk = Arc::new(LeaderDesk::default());
+    let mut seams = Seams::new(applier.clone(), desk.clone(), Arc::new(ServerHost { proposals, failed }));
+    seams.connector = connector;
+    seams.log_observer = crate::metrics::LogMetrics::new(registry);
+    let node = Node::build(consensus, seams).await?;
+
+    let patience = REQUEST_PATIENCE + 2 * config.timing.election_max;
+    let replica = Replica::new(identity, node, &applier, patience);
+    let lessor = Lessor::new(replica.clone(), LessorOptions::for_election(config.timing.election_min));
+    desk.open(replica.clone(), lessor.clone());
+    let renewals_stop = CancellationToken::new();
+    let context = Context {
+        renewals: Renewals::start(replica.node.clone(), renewals_stop.clone()),
+        collector: Collector::new(replica.store.clone()),
+        lessor,
+        quota: Arc::new(Quota::new(config.quota_bytes)),
+        metrics: Metrics::new(registry),
+        limits: config.limits.clone(),
+        peer_scheme: if config.peer_tls.is_some() { "https" } else { "http" },
+        scratch: config.data_dir.join("backup"),
+        replica,
+    };
+    Ok(Parts { context, renewals_stop })
+}
+
+impl Parts {
+    /// Starts what the node does by itself.
+    fn start(&self, config: &ServerConfig, tasks: &TaskTracker, stop: CancellationToken) {
+        let scheme = if config.client_tls.is_some() { "https" } else { "http" };
+        let attributes = MemberAttributes {
+            name: config.name.clone(),
+            client_urls: vec![format!("{scheme}://{}", config.advertise_client)],
+        };
+        let (replica, quota) = (self.context.replica.clone(), self.context.quota.clone());
+        let housekeeping = Housekeeping::new(replica, quota, attributes, config.retention);
+        tasks.spawn(housekeeping.run(stop.clone()));
+        tasks.spawn(self.context.lessor.clone().run(stop.clone()));
+        tasks.spawn(self.context.collector.clone().run(stop.clone()));
+        let renewals_stop = self.renewals_stop.clone();
+        tasks.spawn(async move {
+            stop.cancelled().await;
+            renewals_stop.cancel();
+        });
+    }
+}
+
+/// Founders start their log with the founding members. Each may: all write the same.
+async fn found(node: &Node, membership: &Membership) -> Result<(), NodeError> {
+    let Some(founders) = &membership.founders else { return Ok(()) };
+    match node.initialize(founders.clone()).await {
+        Ok(()) | Err(MemberError::AlreadyInitialized) => Ok(()),
+        Err(error) => Err(NodeError::Found(error)),
+    }
+}
+
+/// Two processes on one folder would destroy it.
+fn lock_folder(config: &ServerConfig) -> Result<File, NodeError> {
+    let path = &config.data_dir;
+    let failed = |source| NodeError::Folder { path: path.clone(), source };
+    fs::create_dir_all(path).map_err(failed)?;
+    let lock = File::create(path.join("LOCK")).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(fs::TryLockError::WouldBlock) => Err(NodeError::Locked { path: path.clone() }),
+        Err(fs::TryLockError::Error(source)) => Err(failed(source)),
+    }
+}

@@ -1,0 +1,228 @@
+//! Everything that can be set, from flags, environment and file. A flag wins over the environment, and that over the file.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use serde::Deserialize;
+
+/// A node of a Setpoint cluster: a replicated, revisioned key-value store that speaks etcd v3.
+#[derive(Debug, Parser)]
+#[command(name = "setpointd", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Subcommands>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Subcommands {
+    /// Ask a node whether it is ready to serve; exits 0 if it is.
+    Health(HealthArgs),
+    /// Save a consistent copy of a node's data to a file.
+    Backup(BackupArgs),
+    /// Put a backup into an empty data folder, as the first state of a new cluster.
+    Restore(RestoreArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// A YAML file with any of these settings, named as the flags are but with `_` for `-`.
+    #[arg(long, env = "SETPOINT_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What a node is told. Everything is optional here; `config` fills in the defaults and checks the whole.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// This node's name, unique in the cluster.
+    #[arg(long, env = "SETPOINT_NAME")]
+    pub name: Option<String>,
+    /// Where the node keeps everything it stores.
+    #[arg(long, env = "SETPOINT_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Address for clients (gRPC, etcd v3) [default: 127.0.0.1:7400]
+    #[arg(long, env = "SETPOINT_LISTEN_CLIENT", value_name = "HOST:PORT")]
+    pub listen_client: Option<String>,
+    /// Address for the other nodes [default: 127.0.0.1:7401]
+    #[arg(long, env = "SETPOINT_LISTEN_PEER", value_name = "HOST:PORT")]
+    pub listen_peer: Option<String>,
+    /// Address for metrics and health checks (HTTP) [default: 127.0.0.1:7402]
+    #[arg(long, env = "SETPOINT_LISTEN_HTTP", value_name = "HOST:PORT")]
+    pub listen_http: Option<String>,
+    /// How clients reach this node, if not by its listening address.
+    #[arg(long, env = "SETPOINT_ADVERTISE_CLIENT", value_name = "HOST:PORT")]
+    pub advertise_client: Option<String>,
+    /// How the other nodes reach this one, if not by its listening address.
+    #[arg(long, env = "SETPOINT_ADVERTISE_PEER", value_name = "HOST:PORT")]
+    pub advertise_peer: Option<String>,
+    /// The members of a new cluster: name=host:port of each peer address, the same list on every one of them.
+    #[arg(long, env = "SETPOINT_INITIAL_CLUSTER", value_name = "NAME=HOST:PORT,...")]
+    pub initial_cluster: Option<String>,
+    /// Tells apart clusters that have the same members.
+    #[arg(long, env = "SETPOINT_CLUSTER_TOKEN", value_name = "TEXT")]
+    pub cluster_token: Option<String>,
+    /// Peer addresses of a running cluster to join, instead of making a new one.
+    #[arg(long, env = "SETPOINT_JOIN", value_name = "HOST:PORT,...")]
+    pub join: Option<String>,
+    /// Certificate to show to clients (PEM). Turns TLS on.
+    #[arg(long, env = "SETPOINT_CERT_FILE", value_name = "FILE")]
+    pub cert_file: Option<PathBuf>,
+    /// Key of that certificate (PEM).
+    #[arg(long, env = "SETPOINT_KEY_FILE", value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Let in only clients with a certificate of this authority (PEM).
+    #[arg(long, env = "SETPOINT_CLIENT_CA_FILE", value_name = "FILE")]
+    pub client_ca_file: Option<PathBuf>,
+    /// Certificate to show to the other nodes, as server and as client (PEM). Turns mutual TLS on between nodes.
+    #[arg(long, env = "SETPOINT_PEER_CERT_FILE", value_name = "FILE")]
+    pub peer_cert_file: Option<PathBuf>,
+    /// Key of that certificate (PEM).
+    #[arg(long, env = "SETPOINT_PEER_KEY_FILE", value_name = "FILE")]
+    pub peer_key_file: Option<PathBuf>,
+    /// The authority that signed the certificates of all nodes (PEM).
+    #[arg(long, env = "SETPOINT_PEER_CA_FILE", value_name = "FILE")]
+    pub peer_ca_file: Option<PathBuf>,
+    /// Size of the database at which writes stop until space is made; 0 for none [default: 8589934592]
+    #[arg(long, env = "SETPOINT_QUOTA_BYTES", value_name = "BYTES")]
+    pub quota_bytes: Option<u64>,
+    /// Keep history at least this long; older revisions are compacted. E.g. 5m, 24h. Without it and without
+    /// --retention-revisions all history is kept.
+    #[arg(long, env = "SETPOINT_RETENTION_AGE", value_name = "DURATION")]
+    pub retention_age: Option<String>,
+    /// Keep at least so many revisions.
+    #[arg(long, env = "SETPOINT_RETENTION_REVISIONS", value_name = "COUNT")]
+    pub retention_revisions: Option<u64>,
+    /// Largest request in bytes [default: 1572864]
+    #[arg(long, env = "SETPOINT_MAX_REQUEST_BYTES", value_name = "BYTES")]
+    pub max_request_bytes: Option<usize>,
+    /// Most operations in one transaction [default: 128]
+    #[arg(long, env = "SETPOINT_MAX_TXN_OPS", value_name = "COUNT")]
+    pub max_txn_ops: Option<usize>,
+    /// How often a quiet watch that asked for it is told how far it has come [default: 10m]
+    #[arg(long, env = "SETPOINT_WATCH_PROGRESS_INTERVAL", value_name = "DURATION")]
+    pub watch_progress_interval: Option<String>,
+    /// Between two heartbeats of the leader [default: 100ms]
+    #[arg(long, env = "SETPOINT_HEARTBEAT_INTERVAL", value_name = "DURATION")]
+    pub heartbeat_interval: Option<String>,
+    /// How long a leader may be silent before another is elected [default: 1s]
+    #[arg(long, env = "SETPOINT_ELECTION_TIMEOUT", value_name = "DURATION")]
+    pub election_timeout: Option<String>,
+    /// Log entries between two flushes of the state, after which the log is cut [default: 50000]
+    #[arg(long, env = "SETPOINT_SNAPSHOT_COUNT", value_name = "COUNT")]
+    pub snapshot_count: Option<u64>,
+    /// Log entries kept for nodes that were away for a while [default: 20000]
+    #[arg(long, env = "SETPOINT_LOG_KEEP", value_name = "COUNT")]
+    pub log_keep: Option<u64>,
+    /// Memory for blocks read from disk [default: 67108864]
+    #[arg(long, env = "SETPOINT_CACHE_BYTES", value_name = "BYTES")]
+    pub cache_bytes: Option<usize>,
+    /// What to log: a level (error, warn, info, debug, trace) or rules such as info,setpoint_consensus=debug
+    /// [default: info,openraft=warn]
+    #[arg(long, env = "SETPOINT_LOG", value_name = "RULES")]
+    pub log: Option<String>,
+    /// How to log: text or json [default: text]
+    #[arg(long, env = "SETPOINT_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct HealthArgs {
+    /// The node's HTTP address.
+    #[arg(long, env = "SETPOINT_LISTEN_HTTP", default_value = "127.0.0.1:7402", value_name = "HOST:PORT")]
+    pub endpoint: String,
+}
+
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// The node's client address, with https:// if it uses TLS.
+    #[arg(long, default_value = "http://127.0.0.1:7400", value_name = "URL")]
+    pub endpoint: String,
+    /// The authority that signed the node's certificate (PEM).
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Our certificate and key, if the node asks clients for one (PEM).
+    #[arg(long, value_name = "FILE", requires = "key_file")]
+    pub cert_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "cert_file")]
+    pub key_file: Option<PathBuf>,
+    /// The file to write. It appears only when the backup is complete.
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// The backup.
+    pub file: PathBuf,
+    /// The data folder to make. Must not exist, or be empty.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("the config file {path} cannot be read")]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the config file {path} is not understood: {problem}")]
+    Parse { path: PathBuf, problem: String },
+}
+
+impl RunArgs {
+    /// The settings of flags and environment, completed by the file.
+    pub fn merged(self) -> Result<Settings, FileError> {
+        match &self.config {
+            Some(path) => Ok(self.settings.or(read(path)?)),
+            None => Ok(self.settings),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Settings, FileError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    serde_saphyr::from_str(&text)
+        .map_err(|error| FileError::Parse { path: path.to_owned(), problem: error.to_string() })
+}
+
+macro_rules! or_all {
+    ($first:ident, $second:ident, $($field:ident),* $(,)?) => {
+        Settings { $($field: $first.$field.or($second.$field)),* }
+    };
+}
+
+impl Settings {
+    fn or(self, other: Self) -> Self {
+        or_all!(
+            self, other, name, data_dir, listen_client, listen_peer, listen_http, advertise_client, advertise_peer,
+            initial_cluster, cluster_token, join, cert_file, key_file, client_ca_file, peer_cert_file, peer_key_file,
+            peer_ca_file, quota_bytes, retention_age, retention_revisions, max_request_bytes, max_txn_ops,
+            watch_progress_interval, heartbeat_interval, election_timeout, snapshot_count, log_keep, cache_bytes, log,
+            log_format,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_win_over_the_file_and_unknown_keys_are_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("config.yaml");
+        std::fs::write(&path, "name: from-file\nquota_bytes: 5\n").expect("written");
+        let settings = Settings { name: Some("from-flag".to_owned()), ..Settings::default() };
+        let merged = RunArgs { config: Some(path.clone()), settings: settings.clone() }.merged().expect("merged");
+        assert_eq!((merged.name.as_deref(), merged.quota_bytes), (Some("from-flag"), Some(5)));
+        std::fs::write(&path, "nmae: typo\n").expect("written");
+        let refused = RunArgs { config: Some(path), settings }.merged().expect_err("a typo is refused");
+        assert!(refused.to_string().contains("nmae"), "{refused}");
+    }
+}
