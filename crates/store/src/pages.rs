@@ -46,10 +46,10 @@ impl Pages {
         self.at
     }
 
-    /// The next piece, of at most `keys_max` keys. The caller checks that no compaction overtook it.
+    /// The next piece, of at most `keys_max` keys, but one at least. The caller checks that no compaction overtook it.
     pub(crate) fn next(&mut self, keys_max: usize) -> Result<Page, ReadFailure> {
         let Some(range) = self.rest.take() else { return Ok(Page { kvs: Vec::new(), last: true }) };
-        let wanted = keys_max.min(self.left);
+        let wanted = keys_max.max(1).min(self.left);
         let mut hits = Vec::new();
         read::visit_at(&*self.engine, &range, self.at, |key, state| {
             if hits.len() == wanted {

@@ -130,9 +130,11 @@ fn command() -> impl Strategy<Value = Command> {
         number().prop_map(|revision| Command::Compact { revision }),
         (lease(), number()).prop_map(|(lease, ttl)| Command::LeaseGrant { lease, ttl }),
         lease().prop_map(|lease| Command::LeaseRevoke { lease }),
+        (lease(), any::<u64>()).prop_map(|(lease, term)| Command::LeaseExpire { lease, term }),
         alarm(),
         (node(), attributes()).prop_map(|(member, attributes)| Command::PublishMember { member, attributes }),
         node().prop_map(|member| Command::RemoveMember { member }),
+        node().prop_map(|member| Command::ExpectVoter { member }),
     ]
 }
 
@@ -162,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_do_no_harm(tag in 0u8..12, rest in vec(any::<u8>(), 0..200)) {
+    fn random_bytes_do_no_harm(tag in 0u8..14, rest in vec(any::<u8>(), 0..200)) {
         let mut bytes = header();
         bytes.put_u8(tag);
         bytes.put_slice(&rest);

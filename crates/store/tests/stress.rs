@@ -208,6 +208,31 @@ fn read_all(shared: &Shared, mut random: Random) {
     }
 }
 
+/// The whole range in pieces, while the revision it is read at falls behind.
+fn read_pages(shared: &Shared, mut random: Random) {
+    while shared.running() {
+        let asked = random.revision(shared);
+        let read = Range { revision: asked, ..Range::latest(KeyRange::From(Bytes::new())) };
+        let Some(mut pages) = shared.excused(shared.store.open_pages(&read), asked) else { continue };
+        let at = if asked == 0 { pages.whole().revision } else { Revision::new(asked as u64) };
+        let mut found = Summary { changes: shared.summary(at).changes, ..Summary::default() };
+        loop {
+            let page = shared.store.next_page(&mut pages, 300);
+            let Some(page) = shared.excused(page, at.wire()) else { break };
+            for kv in &page.kvs {
+                check_key_value(kv, at);
+                found.keys += 1;
+                found.digest = found.digest.wrapping_add(fingerprint(number(&kv.key), kv.modified.get()));
+            }
+            if page.last {
+                assert_eq!(found, shared.summary(at), "at {at}, asked {asked}");
+                assert_eq!(found.keys, pages.whole().count);
+                break;
+            }
+        }
+    }
+}
+
 /// Single keys, small pages and counts.
 fn read_few(shared: &Shared, mut random: Random) {
     while shared.running() {
@@ -307,7 +332,7 @@ fn every_answer_is_that_of_one_revision_while_everything_happens_at_once() {
         answers: AtomicU64::new(0),
     };
     let tasks: [fn(&Shared, Random); 8] =
-        [wait, write, collect, read_all, read_all, read_few, follow, rehash];
+        [wait, write, collect, read_all, read_pages, read_few, follow, rehash];
     std::thread::scope(|scope| {
         for (seed, task) in tasks.into_iter().enumerate() {
             let shared = &shared;

@@ -1,7 +1,7 @@
 //! The follower's end: a bounded queue of commands, a bounded number of questions, one stream to whoever leads.
 //!
-//! The task follows the leadership. Without another node that leads, or with one that cannot be reached, everything
-//! that waits is refused at once: it is certain that nobody has seen it.
+//! The task follows the leadership. Without another node that leads, everything that waits is refused at once, and with
+//! one that cannot be reached a little later: it is certain that nobody has seen it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use setpoint_api::setpoint::peer::v1::forward_reply::Body as Reply;
 use setpoint_api::setpoint::peer::v1::forward_request::Body as Request;
 use setpoint_types::NodeId;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
@@ -35,7 +35,9 @@ const MESSAGE_COMMANDS: usize = 1024;
 /// Messages between us and the connection. Commands beyond wait in the queue, where they count.
 const MESSAGES_AHEAD: usize = 4;
 const OPEN_PATIENCE: Duration = Duration::from_secs(1);
-const RETRY_EVERY: Duration = Duration::from_millis(50);
+const RETRY_EVERY: Duration = Duration::from_millis(20);
+/// How long commands wait for a leader that cannot be reached. One that was just elected may not know it yet.
+const HOLD: Duration = Duration::from_secs(1);
 
 /// What other parts of the node hold: puts commands and questions in.
 pub struct Forwarder {
@@ -134,19 +136,23 @@ impl ForwardTask {
         }
     }
 
-    /// Works with one leader until the stream breaks. Does not return while there is nothing to do.
+    /// Works with one leader for as long as it is polled, over one stream after another.
     async fn serve(&mut self, leader: NodeId) {
-        match self.open(leader).await {
-            Ok(mut session) => {
-                let status = session.run(&mut self.asked).await;
-                debug!(node = %leader, reason = status.message(), "the forward stream ended");
+        let mut unreachable_since = Instant::now();
+        loop {
+            match self.open(leader).await {
+                Ok(mut session) => {
+                    let status = session.run(&mut self.asked).await;
+                    debug!(node = %leader, reason = status.message(), "the forward stream ended");
+                    unreachable_since = Instant::now();
+                }
+                Err(reason) => debug!(node = %leader, reason, "no forward stream"),
             }
-            Err(reason) => {
-                debug!(node = %leader, reason, "no forward stream");
+            if unreachable_since.elapsed() > HOLD {
                 self.refuse_waiting();
             }
+            sleep(RETRY_EVERY).await;
         }
-        sleep(RETRY_EVERY).await;
     }
 
     async fn open(&self, leader: NodeId) -> Result<Session, String> {

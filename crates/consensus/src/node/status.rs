@@ -9,7 +9,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::error::Fatal;
 use setpoint_types::NodeId;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::{FatalError, Host};
@@ -20,6 +20,8 @@ use crate::transport::Links;
 
 /// How old the positions in a status may be.
 const REFRESH_EVERY: Duration = Duration::from_millis(50);
+/// A new leader takes commands as soon as a quorum has acknowledged it, which openraft does not announce.
+const REFRESH_EVERY_UNCONFIRMED: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -43,7 +45,8 @@ pub struct Status {
     /// Up to where the state is durable, and up to where the log is cut.
     pub snapshot: Option<u64>,
     pub purged: Option<u64>,
-    /// On the leader: when the last round began that a quorum answered. Its age says how sure the leader can be.
+    /// On the leader: when the last round began that a quorum answered. Its age says how sure the leader can be. A
+    /// sole voter is always sure.
     pub quorum_acked: Option<Instant>,
     pub members: BTreeMap<NodeId, MemberStatus>,
     /// The log entry that made the members what they are. Moves with every change.
@@ -106,6 +109,8 @@ impl Route {
 
     fn of(status: &Status) -> Self {
         match (status.role, status.leader) {
+            // Before a quorum has acknowledged it, openraft would refuse all writes.
+            (Role::Leader, _) if status.quorum_acked.is_none() => Self::Unknown,
             (Role::Leader, _) => Self::Here { term: status.term },
             (Role::Stopped, _) | (_, None) => Self::Unknown,
             // A leader that was removed still counts as one until it steps down, but it takes nothing any more.
@@ -143,7 +148,11 @@ pub fn read(raft: &Raft, progress: &Progress) -> Status {
         applied: progress.applied(),
         snapshot: metrics.snapshot.map(|log_id| log_id.index),
         purged: metrics.purged.map(|log_id| log_id.index),
-        quorum_acked: metrics.last_quorum_acked.and_then(|at| Instant::now().checked_sub(at.elapsed())),
+        quorum_acked: if voters == [metrics.id] && metrics.state == ServerState::Leader {
+            Some(Instant::now())
+        } else {
+            metrics.last_quorum_acked.and_then(|at| Instant::now().checked_sub(at.elapsed()))
+        },
         members: stored.nodes().map(member).collect(),
         membership_index: stored.log_id().map(|log_id| log_id.index),
         changing: stored.get_joint_config().len() > 1,
@@ -180,18 +189,17 @@ impl Observer {
     /// Returns when openraft has stopped.
     async fn observe(&self) {
         let mut server = self.raft.server_metrics();
-        let mut tick = interval(REFRESH_EVERY);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            self.publish();
+            let pause = self.publish();
             tokio::select! {
                 changed = server.changed() => if changed.is_err() { return },
-                _ = tick.tick() => {}
+                () = sleep(pause) => {}
             }
         }
     }
 
-    fn publish(&self) {
+    /// Returns how long the published status is good for.
+    fn publish(&self) -> Duration {
         let status = read(&self.raft, &self.progress);
         for (node, member) in &status.members {
             if *node != status.id {
@@ -200,12 +208,14 @@ impl Observer {
         }
         self.links.retain(|node| status.members.contains_key(&node));
         let route = Route::of(&status);
+        let unconfirmed = status.role == Role::Leader && route == Route::Unknown;
         self.status.send_if_modified(|known| {
             let modified = *known != status;
             *known = status;
             modified
         });
         self.route.send_if_modified(|known| std::mem::replace(known, route) != route);
+        if unconfirmed { REFRESH_EVERY_UNCONFIRMED } else { REFRESH_EVERY }
     }
 
     fn failure(&self) -> FatalError {

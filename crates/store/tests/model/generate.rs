@@ -202,17 +202,21 @@ pub fn command() -> impl Strategy<Value = Command> {
         8 => token().prop_map(|revision| Command::Compact { revision }),
         8 => (lease(), 1i64..100).prop_map(|(lease, ttl)| Command::LeaseGrant { lease, ttl }),
         4 => lease().prop_map(|lease| Command::LeaseRevoke { lease }),
+        3 => (lease(), 0u64..4).prop_map(|(lease, term)| Command::LeaseExpire { lease, term }),
         4 => alarm(),
         2 => (member(), attributes)
             .prop_map(|(member, attributes)| Command::PublishMember { member, attributes }),
         1 => member().prop_map(|member| Command::RemoveMember { member }),
+        1 => member().prop_map(|member| Command::ExpectVoter { member }),
     ]
 }
 
-/// Turns the tokens of a command into revisions.
-pub fn resolve(model: &Model, mut command: Command) -> Command {
+/// Turns the tokens of a command, in an entry of this term, into revisions and terms.
+pub fn resolve(model: &Model, mut command: Command, now: u64) -> Command {
     match &mut command {
         Command::Txn(txn) => resolve_txn(model, txn),
+        // Mostly the right term, sometimes the next.
+        Command::LeaseExpire { term, .. } => *term = now + *term / 3,
         Command::Compact { revision: token } => *token = revision(model, *token),
         _ => {}
     }

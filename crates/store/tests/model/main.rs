@@ -32,6 +32,10 @@ enum Step {
     },
     Range(Range),
     ReadTxn(Txn),
+    Pages {
+        read: Range,
+        keys_max: usize,
+    },
     Changes {
         token: i64,
         bytes_max: usize,
@@ -78,6 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (vec(content, 1..6), chunks()).prop_map(|(entries, chunks)| Step::Log { entries, chunks }),
         10 => generate::read().prop_map(Step::Range),
         4 => generate::read_only_txn().prop_map(Step::ReadTxn),
+        3 => (generate::read(), 0usize..6).prop_map(|(read, keys_max)| Step::Pages { read, keys_max }),
         3 => (generate::token(), prop_oneof![Just(usize::MAX), Just(0), 1usize..200])
             .prop_map(|(token, bytes_max)| Step::Changes { token, bytes_max }),
         2 => generate::token().prop_map(|token| Step::Hash { token }),
@@ -155,6 +160,13 @@ impl Scenario {
                     assert_eq!(answer, self.model.read_txn(&txn), "{txn:?}");
                 }
             }
+            Step::Pages { mut read, keys_max } => {
+                generate::resolve_read(&self.model, &mut read);
+                let natural =
+                    Range { revision: read.revision, limit: read.limit, ..Range::latest(read.range) };
+                let (keys_only, count_only) = (read.keys_only, read.count_only);
+                self.check_pages(&Range { keys_only, count_only, ..natural }, keys_max);
+            }
             Step::Changes { token, bytes_max } => {
                 let from = generate::revision(&self.model, token).max(0) as u64;
                 self.check_changes(Revision::new(from), bytes_max);
@@ -181,6 +193,7 @@ impl Scenario {
     /// Decides with the model what an entry must lead to.
     fn append(&mut self, content: Content) {
         let index = self.log.len() as u64 + 1;
+        let term = index / 7;
         let (mut verdicts, known) = (Vec::new(), self.model.all_changes().len());
         let body = match content {
             Content::Blank => Body::Blank,
@@ -192,15 +205,15 @@ impl Scenario {
                 let mut encoded = Vec::new();
                 for (sequence, (node, command)) in commands.into_iter().enumerate() {
                     let id = ProposalId { node: NodeId(node), sequence: index * 100 + sequence as u64 };
-                    let command = generate::resolve(&self.model, command);
-                    verdicts.push((id, self.model.apply(&command)));
+                    let command = generate::resolve(&self.model, command, term);
+                    verdicts.push((id, self.model.apply(&command, term)));
                     encoded.push(Proposal { id, command }.encode());
                 }
                 Body::Commands { stamp: Timestamp(index), commands: encoded }
             }
         };
         let changes = self.model.all_changes()[known..].to_vec();
-        let entry = Entry { position: Position { term: index / 7, index }, body };
+        let entry = Entry { position: Position { term, index }, body };
         self.log.push(Logged { entry, verdicts, changes });
     }
 
@@ -212,6 +225,7 @@ impl Scenario {
             assert_eq!(store.applied().membership, self.membership);
             assert_eq!(store.alarms(), self.model.alarms.iter().copied().collect::<Vec<_>>());
             assert_eq!(store.members(), self.model.members);
+            assert_eq!(store.expected_voters(), self.model.expected_voters);
             assert!((0..5).map(NodeId).all(|id| store.was_removed(id) == self.model.removed.contains(&id)));
             assert_eq!(store.key_count(), self.model.now().len());
             let lease = |id| store.lease(id).map(|lease| (lease.ttl, lease.keys));
@@ -223,6 +237,7 @@ impl Scenario {
                 .map(|(id, lease, _)| (id, lease))
                 .collect();
             assert_eq!(leases, self.model.leases());
+            assert_eq!(store.lease_count(), leases.len());
         }
     }
 
@@ -233,6 +248,24 @@ impl Scenario {
             if let (Ok(answer), 0) = (&expected, read.revision) {
                 assert_eq!(store.count(&read.range) as u64, answer.count, "{read:?}");
             }
+        }
+    }
+
+    /// Read in pieces, a range is what it is as a whole.
+    fn check_pages(&self, read: &Range, keys_max: usize) {
+        for Replica { store, .. } in &self.replicas {
+            let pages = rejected(store.open_pages(read)).map(|mut pages| {
+                let mut whole = pages.whole().clone();
+                loop {
+                    let page = rejected(store.next_page(&mut pages, keys_max)).expect("nothing is compacted");
+                    assert!(page.kvs.len() <= keys_max.max(1));
+                    whole.kvs.extend(page.kvs);
+                    if page.last {
+                        return whole;
+                    }
+                }
+            });
+            assert_eq!(pages, self.model.range(read), "{read:?}");
         }
     }
 
@@ -327,6 +360,7 @@ impl Scenario {
         keys.extend(model.leases().into_keys().map(MetaKey::Lease));
         keys.extend(model.members.keys().copied().map(MetaKey::Member));
         keys.extend(model.removed.iter().copied().map(MetaKey::Removed));
+        keys.extend(model.expected_voters.iter().copied().map(MetaKey::Expected));
         keys
     }
 }

@@ -41,6 +41,7 @@ pub struct Model {
     pub alarms: BTreeSet<Alarm>,
     pub members: BTreeMap<NodeId, MemberAttributes>,
     pub removed: BTreeSet<NodeId>,
+    pub expected_voters: BTreeSet<NodeId>,
 }
 
 /// A command's changes before they become a revision.
@@ -60,6 +61,7 @@ impl Default for Model {
             alarms: BTreeSet::new(),
             members: BTreeMap::new(),
             removed: BTreeSet::new(),
+            expected_voters: BTreeSet::new(),
         }
     }
 }
@@ -138,7 +140,8 @@ impl Model {
         Ok(result)
     }
 
-    pub fn apply(&mut self, command: &Command) -> Verdict {
+    /// Applies a command of an entry of this term.
+    pub fn apply(&mut self, command: &Command, term: u64) -> Verdict {
         self.alarmed(command)?;
         match command {
             Command::Put(put) => {
@@ -166,6 +169,8 @@ impl Model {
             Command::Compact { revision } => self.compact(*revision),
             Command::LeaseGrant { lease, ttl } => self.grant(*lease, *ttl),
             Command::LeaseRevoke { lease } => self.revoke(*lease),
+            Command::LeaseExpire { term: decided, .. } if *decided != term => Err(Rejection::Deposed),
+            Command::LeaseExpire { lease, .. } => self.revoke(*lease),
             Command::Alarm { action, alarm } => Ok(self.alarm(*action, *alarm)),
             Command::PublishMember { member, attributes } => {
                 if !self.removed.contains(member) {
@@ -176,7 +181,14 @@ impl Model {
             Command::RemoveMember { member } => {
                 self.members.remove(member);
                 self.removed.insert(*member);
+                self.expected_voters.remove(member);
                 self.alarms.retain(|alarm| alarm.member != *member);
+                Ok(Response::Member { revision: self.revision() })
+            }
+            Command::ExpectVoter { member } => {
+                if !self.removed.contains(member) {
+                    self.expected_voters.insert(*member);
+                }
                 Ok(Response::Member { revision: self.revision() })
             }
         }
@@ -187,10 +199,10 @@ impl Model {
         let (touches_data, grows) = match command {
             Command::Put(_) | Command::LeaseGrant { .. } => (true, true),
             Command::Txn(txn) => (true, puts_somewhere(txn)),
-            Command::DeleteRange(_) | Command::Compact { .. } | Command::LeaseRevoke { .. } => (true, false),
-            Command::Alarm { .. } | Command::PublishMember { .. } | Command::RemoveMember { .. } => {
-                (false, false)
-            }
+            Command::DeleteRange(_) | Command::Compact { .. } => (true, false),
+            Command::LeaseRevoke { .. } | Command::LeaseExpire { .. } => (true, false),
+            Command::Alarm { .. } | Command::PublishMember { .. } => (false, false),
+            Command::RemoveMember { .. } | Command::ExpectVoter { .. } => (false, false),
         };
         if touches_data && raised(AlarmKind::Corrupt) {
             return Err(Rejection::Corrupt);

@@ -20,6 +20,8 @@ use setpoint_types::{LeaseId, NodeId, Revision, Timestamp};
 use parse::{number, word};
 
 const LOCAL: NodeId = NodeId(1);
+/// Of every entry.
+const TERM: u64 = 3;
 
 struct Script {
     engine: Arc<MemoryEngine>,
@@ -49,6 +51,10 @@ impl Runner for Script {
                 Command::LeaseGrant { lease, ttl: number(word(&mut words, "the time to live")?)? }
             }
             "revoke" => Command::LeaseRevoke { lease: LeaseId(number(word(&mut words, "the lease")?)?) },
+            "expire" => {
+                let lease = LeaseId(number(word(&mut words, "the lease")?)?);
+                Command::LeaseExpire { lease, term: number(word(&mut words, "the term")?)? }
+            }
             "raise" => alarm(AlarmAction::Activate, &mut words)?,
             "clear" => alarm(AlarmAction::Deactivate, &mut words)?,
             "publish" => {
@@ -58,6 +64,7 @@ impl Runner for Script {
                 Command::PublishMember { member, attributes }
             }
             "remove" => Command::RemoveMember { member: NodeId(number(word(&mut words, "the member")?)?) },
+            "expect" => Command::ExpectVoter { member: NodeId(number(word(&mut words, "the member")?)?) },
             name => return self.look(name, words),
         };
         Ok(self.propose(proposed)?)
@@ -88,7 +95,7 @@ impl Script {
         let index = self.store.applied().position.map_or(1, |position| position.index + 1);
         let proposal = Proposal { id: ProposalId { node: LOCAL, sequence: index }, command };
         let body = Body::Commands { stamp: Timestamp(0), commands: vec![proposal.encode()] };
-        let entry = Entry { position: Position { term: 1, index }, body };
+        let entry = Entry { position: Position { term: TERM, index }, body };
         let outcome = self.store.apply(&[entry], LOCAL)?;
         Ok(outcome.verdicts.iter().map(|(_, verdict)| print::verdict(verdict)).collect())
     }
@@ -162,7 +169,11 @@ impl Script {
         let published = self.store.members().into_iter();
         let lines = published.map(|(id, it)| format!("{id} {} {}\n", it.name, it.client_urls.join(" ")));
         let removed = (0..10).map(NodeId).filter(|id| self.store.was_removed(*id));
-        lines.chain(removed.map(|id| format!("{id} was removed\n"))).collect()
+        let expected = self.store.expected_voters().into_iter();
+        lines
+            .chain(expected.map(|id| format!("{id} is to vote\n")))
+            .chain(removed.map(|id| format!("{id} was removed\n")))
+            .collect()
     }
 
     /// Every record there is, and how many rows the key table has.

@@ -110,7 +110,11 @@ impl Cluster {
         let member = |id| (NodeId(id), Peer { name: format!("n{id}"), address: name(NodeId(id)) });
         let members = (1..=count).map(member).collect();
         cluster.nodes[&1].node.initialize(members).await.expect("a fresh cluster can be initialized");
-        cluster.leader().await;
+        let leader = cluster.leader().await.id;
+        eventually("everybody knows the leader", || {
+            cluster.nodes.values().all(|node| node.status().leader == Some(leader))
+        })
+        .await;
         cluster
     }
 
