@@ -1,9 +1,11 @@
-//! What a sync costs: the Raft log against a plain append and against a bare preallocated file, on the disk under a directory.
+//! What a sync costs: the Raft log against a plain append and against a bare preallocated file, on the disk
+//! under a directory.
 //!
 //! `cargo run --release -p setpoint-consensus --example log_engines -- DIRECTORY [REPETITIONS]`
 //!
-//! One client appends a batch of entries of 300 bytes, waits until it is durable, and goes on. Contenders take turns, so that
-//! a noisy machine is unfair to all of them alike; medians are printed. docs/adr/0002 quotes the result.
+//! One client appends a batch of entries of 300 bytes, waits until it is durable, and goes on. Contenders
+//! take turns, so that a noisy machine is unfair to all of them alike; medians are printed. docs/adr/0002
+//! quotes the result.
 
 #![allow(clippy::print_stdout)]
 
@@ -41,10 +43,10 @@ fn main() -> io::Result<()> {
         PathBuf::from(arguments.next().unwrap_or_else(|| std::env::temp_dir().display().to_string()));
     let repetitions: usize = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(7);
     let contenders: [(&str, Make); 4] = [
-        ("plain append", |directory| Plain::new(directory, 0)),
-        ("bare preallocated", |directory| Plain::new(directory, SEGMENT_BYTES)),
-        ("log, stepped", |directory| Log::new(directory, false)),
-        ("log, with its thread", |directory| Log::new(directory, true)),
+        ("plain append", |directory| Plain::begin(directory, 0)),
+        ("bare preallocated", |directory| Plain::begin(directory, SEGMENT_BYTES)),
+        ("log, stepped", |directory| Log::begin(directory, false)),
+        ("log, with its thread", |directory| Log::begin(directory, true)),
     ];
     println!("| entries per sync | {} |", contenders.map(|(name, _)| name).join(" | "));
     println!("|---|{}", "---|".repeat(contenders.len()));
@@ -96,7 +98,7 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(directory: &Path, capacity: u64) -> io::Result<Box<dyn Contender>> {
+    fn begin(directory: &Path, capacity: u64) -> io::Result<Box<dyn Contender>> {
         let path = directory.join("plain");
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         file.write_all_at(&vec![0; capacity as usize], 0)?;
@@ -132,7 +134,7 @@ enum Writer {
 }
 
 impl Log {
-    fn new(directory: &Path, thread: bool) -> io::Result<Box<dyn Contender>> {
+    fn begin(directory: &Path, thread: bool) -> io::Result<Box<dyn Contender>> {
         let fs = Arc::new(DirFs::open(directory.join("raft"))?);
         let (store, writer) = open(fs, LogOptions::default(), Arc::new(Ignore)).map_err(io::Error::other)?;
         let writer =

@@ -1,9 +1,9 @@
 //! The bytes of Raft's own types, on disk and between peers: entries, log ids, votes, memberships.
 //!
-//! Every value begins with a tag that names its type and its layout. A layout never changes under its tag: a new
-//! layout takes a new tag, and the old one stays readable. Integers are little-endian, lengths and counts are `u32`.
-//! All values are self-delimiting, so they can be put one after another. The commands of an entry are not copied
-//! when it is decoded: they stay slices of the buffer they arrived in.
+//! Every value begins with a tag that names its type and its layout. A layout never changes under its tag: a
+//! new layout takes a new tag, and the old one stays readable. Integers are little-endian, lengths and counts
+//! are `u32`. All values are self-delimiting, so they can be put one after another. The commands of an entry
+//! are not copied when it is decoded: they stay slices of the buffer they arrived in.
 //!
 //! Input is not trusted: whatever the bytes are, decoding ends in a value or an error. Not here: framing and
 //! checksums, which belong to the log (`log::record`) and to the transport.

@@ -251,14 +251,17 @@ fn limits(settings: &Settings, problems: &mut Problems) -> Limits {
     }
 }
 
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
+
 fn timing(settings: &Settings, problems: &mut Problems) -> Timing {
     let default = Timing::default();
     let heartbeat = problems.duration("heartbeat-interval", settings.heartbeat_interval.as_ref(), default.heartbeat);
-    let election = problems.duration("election-timeout", settings.election_timeout.as_ref(), default.election_min);
+    let election = problems.duration("election-timeout", settings.election_timeout.as_ref(), ELECTION_TIMEOUT);
     if election < heartbeat * 5 {
         problems.add("election-timeout", "must be at least five times --heartbeat-interval");
     }
-    Timing { heartbeat, election_min: election, election_max: election.mul_f32(1.5), ..default }
+    // A follower waits for the leader's lease (`election_max`) and then for its own random part.
+    Timing { heartbeat, election_min: election.mul_f32(0.3), election_max: election / 2, ..default }
 }
 
 fn logging(settings: &Settings, problems: &mut Problems) -> Logging {

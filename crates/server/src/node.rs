@@ -136,9 +136,9 @@ async fn assemble(
     seams.log_observer = crate::metrics::LogMetrics::new(registry);
     let node = Node::build(consensus, seams).await?;
 
-    let patience = REQUEST_PATIENCE + 2 * config.timing.election_max;
+    let patience = REQUEST_PATIENCE + 4 * config.timing.election_max;
     let replica = Replica::new(identity, node, &applier, patience);
-    let lessor = Lessor::new(replica.clone(), LessorOptions::for_election(config.timing.election_min));
+    let lessor = Lessor::new(replica.clone(), LessorOptions::for_election(2 * config.timing.election_max));
     desk.open(replica.clone(), lessor.clone());
     let renewals_stop = CancellationToken::new();
     let context = Context {

@@ -20,5 +20,5 @@ mod watcher;
 
 pub use hub::{Counts, Hub};
 pub use ring::Published;
-pub use stream::{Command, Event, Output, StreamOptions, WatchStream};
+pub use stream::{Command, Event, Output, StreamEnd, StreamOptions, WatchStream};
 pub use watcher::{Filters, WatchId, WatchSpec};

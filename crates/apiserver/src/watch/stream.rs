@@ -315,8 +315,7 @@ impl WatchStream {
     async fn answer_progress(&mut self) -> Flow {
         self.deliver().await?;
         let revision = self.sent;
-        let ready = |watcher: &Watcher| watcher.synced && watcher.next <= revision.successor();
-        if !self.watchers.is_empty() && self.watchers.values().all(ready) {
+        if !self.watchers.is_empty() && self.watchers.values().all(|watcher| watcher.has_reached(revision)) {
             self.send(Output::Progress { id: None, revision }).await?;
         }
         Ok(())
@@ -328,7 +327,7 @@ impl WatchStream {
         let mut due = Vec::new();
         for (id, watcher) in &mut self.watchers {
             let quiet = !std::mem::take(&mut watcher.active);
-            if watcher.spec.progress && quiet && watcher.synced && watcher.next <= revision.successor() {
+            if watcher.spec.progress && quiet && watcher.has_reached(revision) {
                 due.push(*id);
             }
         }

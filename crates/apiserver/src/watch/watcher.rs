@@ -50,6 +50,12 @@ pub struct Watcher {
 }
 
 impl Watcher {
+    /// True if it has been sent everything up to `revision`, and that is not before it even starts.
+    pub fn has_reached(&self, revision: Revision) -> bool {
+        let started = self.spec.start.is_none_or(|start| start <= revision);
+        self.synced && started && self.next <= revision.successor()
+    }
+
     /// The events of one revision that this watch wants, and moves past it.
     pub fn events(&mut self, set: &Arc<Published>, store: &Store, events: &mut Vec<Event>) -> Result<(), PreviousMissing> {
         let revision = set.revision();
@@ -61,7 +67,7 @@ impl Watcher {
                 continue;
             }
             let previous = if self.spec.previous { set.previous(store)?[place].clone() } else { None };
-            let deleted = record.change == Change::Delete;
+            let deleted = matches!(record.change, Change::Delete);
             events.push(Event { deleted, current: record.to_key_value(revision), previous });
         }
         self.next = revision.successor();

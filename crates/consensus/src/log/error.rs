@@ -34,7 +34,8 @@ impl LogError {
     }
 }
 
-/// A write or sync failed. Final: what is on disk is unknown until the log is opened again, so nothing is retried.
+/// A write or sync failed. Final: what is on disk is unknown until the log is opened again, so nothing is
+/// retried.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the raft log can no longer be written")]
 pub struct LogFailure {

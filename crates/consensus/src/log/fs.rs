@@ -1,6 +1,8 @@
-//! The files under the log: a small seam, so that tests and simulation can lose power, run out of space or fail a sync.
+//! The files under the log: a small seam, so that tests and simulation can lose power, run out of space or
+//! fail a sync.
 //!
-//! `DirFs` is the real one. Not here: the faulty one (`memory`), and what the files contain (`segment`, `record`).
+//! `DirFs` is the real one. Not here: the faulty one (`memory`), and what the files contain (`segment`,
+//! `record`).
 
 use std::fs::{File, OpenOptions};
 use std::io;

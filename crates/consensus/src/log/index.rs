@@ -1,7 +1,7 @@
 //! Where each durable entry lies: eight bytes per entry, grouped by segment.
 //!
-//! It trails the store's view: the writer changes it after it has written. Entries whose place is asked for have left the
-//! tail, hence are durable, hence are here.
+//! It trails the store's view: the writer changes it after it has written. Entries whose place is asked for
+//! have left the tail, hence are durable, hence are here.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -84,8 +84,8 @@ impl Index {
         }
     }
 
-    /// Removes the oldest segments that hold nothing any more. Only after a sync: until then, the record that emptied
-    /// them may be lost.
+    /// Removes the oldest segments that hold nothing any more. Only after a sync: until then, the record that
+    /// emptied them may be lost.
     pub fn retire(&mut self) -> Vec<Segment> {
         let mut retired = Vec::new();
         while self.segments.len() > 1 && self.segments[0].places.is_empty() {

@@ -1,7 +1,8 @@
 //! A `LogFs` in memory that can fail: for tests and for deterministic simulation.
 //!
-//! It keeps what a program sees apart from what a disk has. Only a sync moves the one into the other; `power_loss` throws
-//! the difference away, sector by sector, in whatever order its caller decides. Handles opened before it are dead.
+//! It keeps what a program sees apart from what a disk has. Only a sync moves the one into the other;
+//! `power_loss` throws the difference away, sector by sector, in whatever order its caller decides. Handles
+//! opened before it are dead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -86,8 +87,8 @@ impl MemoryFs {
         self.disk.lock().counts
     }
 
-    /// Drops what was not synced. `survives` is asked once for each unsynced sector, and for each unsynced change of
-    /// names until it first says no: a directory is a journal. Faults are lifted.
+    /// Drops what was not synced. `survives` is asked once for each unsynced sector, and for each unsynced
+    /// change of names until it first says no: a directory is a journal. Faults are lifted.
     pub fn power_loss(&self, mut survives: impl FnMut() -> bool) {
         let mut disk = self.disk.lock();
         for content in &mut disk.contents {

@@ -1,15 +1,16 @@
-//! The Raft log on disk: votes, entries and their bookkeeping in preallocated segment files, with one sync per batch.
+//! The Raft log on disk: votes, entries and their bookkeeping in preallocated segment files, with one sync
+//! per batch.
 //!
 //! ```text
-//! LogStore (openraft)  ── operations ──▶ Queue ── drained ──▶ Writer ── one write, one sync ──▶ segments (LogFs)
-//!     │ appends, truncates, purges                               │ places, watermark
-//!     ▼                                                          ▼
-//!   View: outline + tail of recent entries + index of places ◀───┘ ◀── LogReader
+//! LogStore ── operations ──▶ Queue ── batches ──▶ LogWriter ── one write, one sync ──▶ segments (LogFs)
+//!     │ at once                                        │ once durable                       ▲
+//!     ▼                                                ▼                                    │ what left the tail
+//!   View: outline, tail of recent entries, index of places ◀─────────────────────────── LogReader
 //! ```
 //!
-//! `LogStore` changes the view at once and returns; the writer makes it durable in the same order. What the writer has
-//! confirmed survives power loss; what it has not may vanish, but only from the end. Damage anywhere else stops
-//! the node at start (`recovery`). Why this is not an existing engine: docs/adr/0002.
+//! `LogStore` changes the view at once and returns; the writer makes it durable in the same order. What the
+//! writer has confirmed survives power loss; what it has not may vanish, but only from the end. Damage
+//! anywhere else stops the node at start (`recovery`). Why this is not an existing engine: docs/adr/0002.
 //!
 //! Not here: how entries are encoded (`codec`), and everything about snapshots.
 
@@ -39,6 +40,7 @@ pub use recovery::open;
 pub use store::LogStore;
 pub use writer::{LogThread, LogWriter};
 
-/// For this crate's own tests and benchmark of the log; the rest of the workspace never names openraft's types.
+/// For this crate's own tests and benchmark of the log; the rest of the workspace never names openraft's
+/// types.
 #[doc(hidden)]
 pub use crate::raft::{Entry, LogId, TypeConfig, Vote};

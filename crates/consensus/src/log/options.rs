@@ -56,7 +56,8 @@ pub struct SyncedBatch {
 pub trait LogObserver: Send + Sync + 'static {
     fn synced(&self, batch: &SyncedBatch);
 
-    /// The log is lost to this process: stop it. Called once; openraft hears of it too, through its callbacks.
+    /// The log is lost to this process: stop it. Called once; openraft hears of it too, through its
+    /// callbacks.
     fn failed(&self, failure: &LogFailure);
 }
 

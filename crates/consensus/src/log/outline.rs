@@ -1,6 +1,8 @@
-//! The shape of the log without its payloads: which log ids it has. A few words per leadership, whatever the length.
+//! The shape of the log without its payloads: which log ids it has. A few words per leadership, whatever the
+//! length.
 //!
-//! The store, the writer and recovery each keep one and change it by the same rules, which are therefore only here.
+//! The store, the writer and recovery each keep one and change it by the same rules, which are therefore only
+//! here.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -71,7 +73,8 @@ impl Outline {
         Ok(())
     }
 
-    /// Drops the entries after `keep`, all of them for `None`, and returns the index that comes next, if it is known.
+    /// Drops the entries after `keep`, all of them for `None`, and returns the index that comes next, if it
+    /// is known.
     pub fn truncate_after(&mut self, keep: Option<LogId>) -> u64 {
         let next = keep.map_or(0, |keep| keep.index + 1);
         while self.runs.pop_back_if(|run| run.first >= next).is_some() {}

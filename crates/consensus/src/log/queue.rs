@@ -1,7 +1,8 @@
 //! What waits for the writer, in order. Bounded: who appends faster than the disk waits here.
 //!
-//! While the disk syncs one batch the next one gathers, and is drained whole: that is the group commit, there is no timer
-//! in it. The committed position is not an operation: it is overwritten in place, and leaves with whatever leaves next.
+//! While the disk syncs one batch the next one gathers, and is drained whole: that is the group commit, there
+//! is no timer in it. The committed position is not an operation: it is overwritten in place, and leaves with
+//! whatever leaves next.
 
 use std::collections::VecDeque;
 
@@ -72,7 +73,8 @@ impl Queue {
         }
     }
 
-    /// Waits until there is room for another operation. Only the store calls it, so the room is still there afterwards.
+    /// Waits until there is room for another operation. Only the store calls it, so the room is still there
+    /// afterwards.
     pub async fn room(&self) -> Result<(), LogFailure> {
         loop {
             let drained = self.drained.notified();
@@ -104,7 +106,8 @@ impl Queue {
         self.wake();
     }
 
-    /// An idle writer only begins to wait for `committed_delay`; any operation takes the position along earlier.
+    /// An idle writer only begins to wait for `committed_delay`; any operation takes the position along
+    /// earlier.
     pub fn set_committed(&self, committed: Option<LogId>) {
         let first = self.state.lock().committed.replace(committed).is_none();
         if first {

@@ -1,7 +1,7 @@
 //! The log as replication and apply read it: from memory where possible, from segment files otherwise.
 //!
-//! What to read is decided under one lock, so a read sees one moment of the log. The files it needs stay readable even if they
-//! are purged before it gets to them. Every record read is checked again.
+//! What to read is decided under one lock, so a read sees one moment of the log. The files it needs stay
+//! readable even if they are purged before it gets to them. Every record read is checked again.
 
 use std::fmt::Debug;
 use std::io;

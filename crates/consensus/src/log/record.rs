@@ -5,11 +5,13 @@
 //! │ mark   │ length │ epoch  │ kind │ flags │ zero   │ crc32c │ payload │ zeros to a multiple of 8 │
 //! ```
 //!
-//! Segment files are reused without being cleared, so a record must not be mistaken for one of an earlier life of
-//! its file: both `mark` and checksum depend on the segment's sequence number. The mark alone is not proof, but it finds candidates quickly.
+//! Segment files are reused without being cleared, so a record must not be mistaken for one of an earlier
+//! life of its file: both `mark` and checksum depend on the segment's sequence number. The mark alone is not
+//! proof, but it finds candidates quickly.
 //!
-//! `epoch` counts the syncs of the segment, and the last record before a sync says so in its flags. A record of one epoch
-//! proves that all earlier epochs reached the disk; that is what tells a torn tail from damage (`recovery`).
+//! `epoch` counts the syncs of the segment, and the last record before a sync says so in its flags. A record
+//! of one epoch proves that all earlier epochs reached the disk; that is what tells a torn tail from damage
+//! (`recovery`).
 
 use bytes::{BufMut, Bytes};
 
@@ -43,7 +45,8 @@ pub struct Header {
     pub checkpoint: Checkpoint,
 }
 
-/// Where the log was before this segment. The predecessor was synced up to `end` before this record was written.
+/// Where the log was before this segment. The predecessor was synced up to `end` before this record was
+/// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Previous {
     pub sequence: Sequence,
@@ -99,8 +102,8 @@ impl Sequence {
         Self(self.0 + 1)
     }
 
-    /// Begins every frame of this segment; zero is what fresh files are filled with, so never that. Not a CRC, which would
-    /// cancel the sequence number out of the checksum that covers both.
+    /// Begins every frame of this segment; zero is what fresh files are filled with, so never that. Not a
+    /// CRC, which would cancel the sequence number out of the checksum that covers both.
     fn mark(self) -> u32 {
         (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
     }

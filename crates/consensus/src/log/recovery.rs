@@ -1,8 +1,9 @@
 //! Opening a log: finds its segments, replays their records, drops what was being written when it stopped.
 //!
-//! A power loss leaves the last epoch of the last segment in any state: nothing of it was confirmed, unless it was whole. So it
-//! is cut at its first bad record, which is normal. A bad record that a later epoch or segment follows was once
-//! synced: that is damage, and damage stops the node, because it may have voted or acknowledged what is lost.
+//! A power loss leaves the last epoch of the last segment in any state: nothing of it was confirmed, unless
+//! it was whole. So it is cut at its first bad record, which is normal. A bad record that a later epoch or
+//! segment follows was once synced: that is damage, and damage stops the node, because it may have voted or
+//! acknowledged what is lost.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ use super::view::View;
 use super::writer::{LogWriter, Written, begin};
 use crate::raft::LogId;
 
-/// Opens the log in `fs`, or begins one. The store confirms nothing until the writer is driven: `LogWriter::spawn`.
+/// Opens the log in `fs`, or begins one. The store confirms nothing until the writer is driven:
+/// `LogWriter::spawn`.
 pub fn open(
     fs: Arc<dyn LogFs>,
     options: LogOptions,
@@ -61,12 +63,22 @@ struct Loaded {
 }
 
 /// Where the records of a segment end, and in which state its last epoch is.
+#[derive(Clone, Copy)]
 struct End {
     position: usize,
     /// Where the last epoch begins: from here on nothing is known to have been synced.
     epoch_start: usize,
     epoch: Epoch,
     epoch_closed: bool,
+}
+
+impl End {
+    const BEGINNING: Self = Self { position: 0, epoch_start: 0, epoch: 0, epoch_closed: true };
+
+    /// The epoch to which a record here belongs: the only one that may be torn, and the one to go on with.
+    fn open_epoch(&self) -> Epoch {
+        if self.epoch_closed { self.epoch + 1 } else { self.epoch }
+    }
 }
 
 struct Found {
@@ -90,7 +102,8 @@ fn load(fs: &dyn LogFs, spares: &Spares) -> Result<Found, LogError> {
     for sequence in sequences.into_iter().rev() {
         let name = file_name(sequence);
         let continues = segments.last().is_none_or(|successor| {
-            // Segments are removed from the front, not always all at once. Whether one is missing shows in the entries.
+            // Segments are removed from the front, not always all at once. Whether one is missing shows in
+            // the entries.
             successor.header.previous.is_some_and(|previous| previous.sequence == sequence)
         });
         let segment = match continues {
@@ -117,8 +130,7 @@ fn load_segment(
     let file = fs.open(&name).map_err(LogError::io("open", &name))?;
     let beginning = read(&*file, &name, HEADER_BYTES_MAX)?;
     let Some(frame) = record::frame(&beginning, 0, sequence) else {
-        let nothing = End { position: 0, epoch_start: 0, epoch: 0, epoch_closed: true };
-        if !is_newest || synced_after(&read(&*file, &name, u64::MAX)?, sequence, &nothing) {
+        if !is_newest || synced_after(&read(&*file, &name, u64::MAX)?, sequence, &End::BEGINNING) {
             return Err(LogError::Damaged { file: name, offset: 0, damage: "its header is not valid" });
         }
         warn!(file = name, "dropped a raft log segment that was being begun");
@@ -150,7 +162,8 @@ struct Replay {
 }
 
 impl Replay {
-    /// Returns the end and the content of the last segment, or nothing if there is no segment. One content at a time is in memory.
+    /// Returns the end and the content of the last segment, or nothing if there is no segment. One content at
+    /// a time is in memory.
     fn all(&mut self, segments: &[Loaded]) -> Result<Option<(End, Bytes)>, LogError> {
         let mut last = None;
         for (at, segment) in segments.iter().enumerate() {
@@ -195,7 +208,7 @@ impl Replay {
         content: &Bytes,
         known_end: Option<usize>,
     ) -> Result<End, LogError> {
-        let mut end = End { position: 0, epoch_start: 0, epoch: 0, epoch_closed: true };
+        let mut end = End::BEGINNING;
         while known_end != Some(end.position) {
             let at = end.position;
             let Some(frame) = record::frame(content, at, segment.sequence) else {
@@ -209,12 +222,9 @@ impl Replay {
             }
             (end.position, end.epoch_closed) = (frame.end, frame.closes_epoch);
             let place = Place { offset: at as u32, length: (frame.end - at) as u32 };
-            let record = frame.record();
-            let record = record.map_err(|source| LogError::Unreadable {
-                file: segment.name.clone(),
-                offset: at as u64,
-                source,
-            })?;
+            let unreadable =
+                |source| LogError::Unreadable { file: segment.name.clone(), offset: at as u64, source };
+            let record = frame.record().map_err(unreadable)?;
             self.record(record, place).map_err(|damage| segment.damaged(at, damage))?;
         }
         Ok(end)
@@ -258,12 +268,13 @@ impl Loaded {
 
 /// Whether a valid record beyond `end` proves that what is bad at `end` had been synced.
 fn synced_after(content: &Bytes, sequence: Sequence, end: &End) -> bool {
-    let torn = if end.epoch_closed { end.epoch + 1 } else { end.epoch };
     candidates(content, sequence, end.position)
-        .any(|(at, _)| record::frame(content, at, sequence).is_some_and(|frame| frame.epoch > torn))
+        .filter_map(|(at, _)| record::frame(content, at, sequence))
+        .any(|frame| frame.epoch > end.open_epoch())
 }
 
-/// Where frames of this segment might begin and end, from `from` on. Stale bytes of an earlier life hardly ever match.
+/// Where frames of this segment might begin and end, from `from` on. Stale bytes of an earlier life hardly
+/// ever match.
 fn candidates(content: &Bytes, sequence: Sequence, from: usize) -> impl Iterator<Item = (usize, usize)> {
     (from..content.len())
         .step_by(ALIGN)
@@ -282,13 +293,12 @@ fn resume(segment: &Loaded, content: &Bytes, end: &End) -> Result<Active, LogErr
         warn!(file = segment.name, offset = end.position, dropped, "dropped the torn end of the raft log");
         write(&vec![0; dropped], end.position)?;
     }
-    // After a failed sync the kernel may hold pages that it will never write, and call them clean. Writing them again
-    // makes the sync below mean what it says.
+    // After a failed sync the kernel may hold pages that it will never write, and call them clean. Writing
+    // them again makes the sync below mean what it says.
     write(&content[end.epoch_start..end.position], end.epoch_start)?;
     segment.file.sync().map_err(LogError::io("sync", &segment.name))?;
-    let epoch = if end.epoch_closed { end.epoch + 1 } else { end.epoch };
     let capacity = u32::try_from(content.len()).unwrap_or(u32::MAX);
-    Ok(Active::new(segment.sequence, segment.file.clone(), capacity, end.position as u32, epoch))
+    Ok(Active::new(segment.sequence, segment.file.clone(), capacity, end.position as u32, end.open_epoch()))
 }
 
 fn start(fs: &dyn LogFs, spares: &Spares, replay: &mut Replay) -> Result<Active, LogError> {

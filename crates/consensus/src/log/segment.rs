@@ -1,6 +1,7 @@
 //! The segment being written: frames are staged in one buffer, then written and synced together.
 //!
-//! Also the names of the files. Not here: when to begin a new segment (`writer`), and reading one (`recovery`, `reader`).
+//! Also the names of the files. Not here: when to begin a new segment (`writer`), and reading one
+//! (`recovery`, `reader`).
 
 use std::io;
 use std::sync::Arc;
@@ -118,7 +119,8 @@ impl Active {
         self.file.sync()?;
         self.unsynced = false;
         if bytes > 0 {
-            // Only now does the newest record close its epoch; a sync of older records alone opens no new one.
+            // Only now does the newest record close its epoch; a sync of older records alone opens no new
+            // one.
             self.epoch += 1;
         }
         Ok(Flushed { bytes, write, sync: began.elapsed() - write })

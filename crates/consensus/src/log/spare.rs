@@ -1,7 +1,7 @@
 //! Segment files ready for use: purged ones, kept for reuse, and fresh ones filled with zeros ahead of time.
 //!
-//! Both have all their blocks written, so a sync later has only data to write and no metadata: measured, that is what
-//! makes a log of preallocated files fast; a merely reserved file gains little (docs/adr/0002).
+//! Both have all their blocks written, so a sync later has only data to write and no metadata: measured, that
+//! is what makes a log of preallocated files fast; a merely reserved file gains little (docs/adr/0002).
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The log as openraft writes it. Everything takes effect in memory at once and is queued for the writer; only a vote waits
-//! for the disk.
+//! The log as openraft writes it. Everything takes effect in memory at once and is queued for the writer;
+//! only a vote waits for the disk.
 
 use std::io;
 use std::sync::Arc;

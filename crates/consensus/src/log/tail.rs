@@ -1,5 +1,5 @@
-//! The newest entries, in memory: replication and apply read them from here, so that a log that keeps up never reads
-//! its files. Bounded, except that what is not durable yet cannot leave.
+//! The newest entries, in memory: replication and apply read them from here, so that a log that keeps up
+//! never reads its files. Bounded, except that what is not durable yet cannot leave.
 
 use std::collections::VecDeque;
 
@@ -54,8 +54,8 @@ impl Tail {
         self.first = self.first.max(upto + 1);
     }
 
-    /// Takes out the oldest entries beyond the bounds, as far as they are durable. Returned so that they can be dropped
-    /// outside of the lock.
+    /// Takes out the oldest entries beyond the bounds, as far as they are durable. Returned so that they can
+    /// be dropped outside of the lock.
     pub fn evict(&mut self, durable_below: u64) -> Vec<Entry> {
         let mut evicted = Vec::new();
         while (self.bytes > self.bytes_max || self.entries.len() > self.entries_max)

@@ -25,7 +25,8 @@ pub struct State {
     index: Index,
     /// Entries below this index are on disk as the view has them.
     durable_below: u64,
-    /// Counts truncations. A confirmation of the writer for an older generation says nothing about today's entries.
+    /// Counts truncations. A confirmation of the writer for an older generation says nothing about today's
+    /// entries.
     generation: Generation,
 }
 
@@ -43,8 +44,8 @@ pub struct Selection {
 /// What the writer has brought to disk in one batch.
 pub struct Progress {
     pub changes: Vec<Change>,
-    /// The generation of the batch's last operation, and the index that follows the last entry written. Only of a batch
-    /// that was synced.
+    /// The generation of the batch's last operation, and the index that follows the last entry written. Only
+    /// of a batch that was synced.
     pub durable: Option<(Generation, u64)>,
 }
 

@@ -1,7 +1,8 @@
 //! The only one who writes: takes what is queued, writes it at once, syncs once, and only then confirms.
 //!
-//! `LogWriter` does one batch at a time and owns no thread: `spawn` gives it one, a simulation runs it as a task or
-//! step by step. The first failure is the last thing it does: after a failed sync nobody knows what is on disk.
+//! `LogWriter` does one batch at a time and owns no thread: `spawn` gives it one, a simulation runs it as a
+//! task or step by step. The first failure is the last thing it does: after a failed sync nobody knows what
+//! is on disk.
 
 use std::io;
 use std::sync::Arc;
@@ -55,7 +56,8 @@ pub struct LogThread {
 }
 
 impl LogThread {
-    /// Waits until everything accepted is on disk. To be called after the store was dropped, as a Raft shutdown does.
+    /// Waits until everything accepted is on disk. To be called after the store was dropped, as a Raft
+    /// shutdown does.
     pub fn join(self) {
         if self.thread.join().is_err() {
             error!("the raft log writer panicked");
@@ -82,7 +84,8 @@ impl LogWriter {
         Ok(LogThread { thread: std::thread::Builder::new().name("raft-log".into()).spawn(work)? })
     }
 
-    /// The same as a task, for a simulation whose files never block. `pause` is awaited before each batch: simulated latency.
+    /// The same as a task, for a simulation whose files never block. `pause` is awaited before each batch:
+    /// simulated latency.
     pub async fn run<P, F>(mut self, mut pause: P)
     where
         P: FnMut() -> F + Send,
@@ -168,7 +171,8 @@ impl LogWriter {
         Ok(self.active.put(record))
     }
 
-    /// Begins a new segment. The old one is synced first: a segment on disk proves that its predecessor is complete.
+    /// Begins a new segment. The old one is synced first: a segment on disk proves that its predecessor is
+    /// complete.
     fn rotate(&mut self, frame_len: usize, work: &mut Work) -> io::Result<()> {
         work.flush(&mut self.active, true)?;
         let previous = Previous { sequence: self.active.sequence, end: self.active.end() };
@@ -254,8 +258,8 @@ pub(super) fn begin(
 
 const FIRST: Sequence = Sequence(1);
 
-/// Tells everyone whose operation is durable. Of openraft's watermark only the newest value counts, and reporting an older one
-/// just before would delay it.
+/// Tells everyone whose operation is durable. Of openraft's watermark only the newest value counts, and
+/// reporting an older one just before would delay it.
 fn confirm(operations: Vec<Operation>) {
     let mut newest = IOFlushed::Noop;
     for operation in operations {

@@ -47,9 +47,7 @@ impl Node {
     /// Adds a member that does not vote. `id` has to be higher than every id before it.
     pub async fn add_learner(&self, id: NodeId, peer: Peer) -> Result<(), MemberError> {
         let _changing = self.inner.changing.lock().await;
-        self.leading()?;
-        // What earlier leaders committed has to be applied here before we can tell which ids are used up.
-        self.read_barrier().await.map_err(|error| self.barrier_failed(error))?;
+        self.settled().await?;
         let highest = self.inner.progress.record().highest();
         if id.0 <= highest {
             return Err(MemberError::IdUsed { id, highest: NodeId(highest) });
@@ -60,7 +58,7 @@ impl Node {
     /// Lets a learner vote.
     pub async fn promote(&self, id: NodeId) -> Result<(), MemberError> {
         let _changing = self.inner.changing.lock().await;
-        let status = self.leading()?;
+        let status = self.settled().await?;
         let member = find(&status, id)?;
         if member.voter {
             return Err(MemberError::NotLearner { id });
@@ -77,7 +75,7 @@ impl Node {
     /// rest to its successor.
     pub async fn remove(&self, id: NodeId) -> Result<(), MemberError> {
         let changing = self.inner.changing.lock().await;
-        let status = self.leading()?;
+        let status = self.settled().await?;
         let voter = find(&status, id)?.voter;
         if voter && status.voters().count() == 1 {
             return Err(MemberError::LastVoter { id });
@@ -100,7 +98,7 @@ impl Node {
     /// Gives a member another name or address.
     pub async fn update_peer(&self, id: NodeId, peer: Peer) -> Result<(), MemberError> {
         let _changing = self.inner.changing.lock().await;
-        find(&self.leading()?, id)?;
+        find(&self.settled().await?, id)?;
         self.change(ChangeMembers::SetNodes(BTreeMap::from([(id.0, peer)])), true).await
     }
 
@@ -116,6 +114,14 @@ impl Node {
             Role::Stopped => Err(MemberError::Stopped),
             Role::Candidate | Role::Follower | Role::Learner => Err(self.not_leading()),
         }
+    }
+
+    /// As `leading`, once everything that earlier leaders committed is applied here: only then do we know the members
+    /// and the ids that are used up, and openraft takes a change only on top of a committed one.
+    async fn settled(&self) -> Result<Status, MemberError> {
+        self.leading()?;
+        self.read_barrier().await.map_err(|error| self.barrier_failed(error))?;
+        self.leading()
     }
 
     fn not_leading(&self) -> MemberError {

@@ -122,8 +122,8 @@ fn stale_records_of_a_reused_segment_are_not_read() {
     let fs = MemoryFs::default();
     let mut log = Log::open(&fs, tiny()).expect("an empty disk opens");
     let (mut next, mut reused) = (0, 0);
-    // Several lives of the same files, each ending at another point; entries of equal size, so that stale records lie
-    // exactly where the next ones would.
+    // Several lives of the same files, each ending at another point; entries of equal size, so that stale
+    // records lie exactly where the next ones would.
     for round in 0..60 {
         let before = log.segments().pop();
         for _ in 0..round % 5 + 2 {

@@ -1,7 +1,7 @@
 //! Random histories against a plain `Vec`, with kills, power losses and failing disks at random points.
 //!
-//! After each restart the log must be what it was after *some* prefix of the operations, one that includes everything
-//! confirmed. Before it, readers must see every operation at once.
+//! After each restart the log must be what it was after *some* prefix of the operations, one that includes
+//! everything confirmed. Before it, readers must see every operation at once.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,5 @@
-//! openraft's own conformance suite, on real files. Its state machine is a stand-in: only the log is under test.
+//! openraft's own conformance suite, on real files. Its state machine is a stand-in: only the log is under
+//! test.
 
 use std::io;
 use std::sync::Arc;

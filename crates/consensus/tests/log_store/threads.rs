@@ -43,7 +43,8 @@ async fn a_log_comes_back_from_its_files() {
     assert!(files < 8, "purged segments are still there: {files} files");
 }
 
-/// Readers run against appends, truncations and purges: whatever they get is consecutive, and they get what was appended.
+/// Readers run against appends, truncations and purges: whatever they get is consecutive, and they get what
+/// was appended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_see_a_consistent_log() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -7,3 +7,4 @@ mod replication;
 mod restart;
 mod snapshots;
 mod support;
+mod speed_tmp;

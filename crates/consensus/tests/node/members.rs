@@ -70,6 +70,7 @@ async fn an_id_is_never_used_twice() {
     // Every other node knows it too, and says so if it leads.
     let successor = cluster.followers(leader).next().expect("two followers");
     leader.node.transfer_leader(successor.id).await.expect("a healthy successor");
+    assert_eq!(successor.node.leader().await, Some(successor.id));
     assert_eq!(successor.node.add_learner(NodeId(9), peer(9)).await, used(9, 9));
     let not_leader = leader.node.add_learner(NodeId(10), peer(10)).await;
     assert_eq!(not_leader, Err(MemberError::NotLeader { leader: Some(successor.id) }));

@@ -43,7 +43,7 @@ fn range() -> impl Strategy<Value = KeyRange> {
 
 /// See [`revision`].
 pub fn token() -> impl Strategy<Value = i64> {
-    prop_oneof![3 => Just(0), 2 => 1i64..=4, 6 => 5i64..1000]
+    prop_oneof![3 => Just(0), 2 => 1i64..=4, 3 => 5i64..15, 4 => 15i64..1000]
 }
 
 /// The revision a token stands for, now.
@@ -55,6 +55,8 @@ pub fn revision(model: &Model, token: i64) -> i64 {
         2 => newest + 1,
         3 => model.compacted - 1,
         4 => model.compacted,
+        // Recent ones, which may be of the same chunk.
+        token @ 5..15 => (newest - (token - 5)).max(oldest),
         token => oldest + token % (newest - oldest + 1),
     }
 }

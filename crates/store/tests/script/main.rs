@@ -67,7 +67,7 @@ impl Runner for Script {
             "expect" => Command::ExpectVoter { member: NodeId(number(word(&mut words, "the member")?)?) },
             name => return self.look(name, words),
         };
-        Ok(self.propose(proposed)?)
+        self.propose(proposed)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use setpoint_consensus::log::DirFs;
 use setpoint_consensus::{Config, Node, Peer, Role, Seams, Status, peer_listener};
 use setpoint_types::{ClusterId, NodeId};
@@ -110,11 +111,10 @@ impl Cluster {
         let member = |id| (NodeId(id), Peer { name: format!("n{id}"), address: name(NodeId(id)) });
         let members = (1..=count).map(member).collect();
         cluster.nodes[&1].node.initialize(members).await.expect("a fresh cluster can be initialized");
-        let leader = cluster.leader().await.id;
-        eventually("everybody knows the leader", || {
-            cluster.nodes.values().all(|node| node.status().leader == Some(leader))
-        })
-        .await;
+        cluster.leader().await;
+        for node in cluster.nodes.values() {
+            node.node.leader().await.expect("the node runs");
+        }
         cluster
     }
 
@@ -201,8 +201,9 @@ impl Cluster {
             let leader = statuses.iter().find(|status| status.role == Role::Leader && status.term == term);
             if let Some(leader) = leader {
                 let agreeing = statuses.iter().filter(|status| status.leader == Some(leader.id)).count();
-                if agreeing * 2 > statuses.len() {
-                    return &self.nodes[&leader.id.0];
+                let leader = &self.nodes[&leader.id.0];
+                if agreeing * 2 > statuses.len() && leader.node.leader().now_or_never().is_some() {
+                    return leader;
                 }
             }
             assert!(started.elapsed() < PATIENCE, "no leader: {statuses:#?}");

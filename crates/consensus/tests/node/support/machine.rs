@@ -27,6 +27,7 @@ pub struct ToyMachine {
     fails: Mutex<bool>,
     pub checkpoints: Mutex<usize>,
     pub installs: Mutex<usize>,
+    pub waiters: Mutex<std::collections::HashMap<Bytes, tokio::sync::oneshot::Sender<()>>>,
 }
 
 impl ToyMachine {
@@ -43,9 +44,11 @@ impl ToyMachine {
             fails: Mutex::default(),
             checkpoints: Mutex::default(),
             installs: Mutex::default(),
+            waiters: Mutex::default(),
         }
     }
 
+    pub fn waiter(&self, c: Bytes) -> tokio::sync::oneshot::Receiver<()> { let (a, b) = tokio::sync::oneshot::channel(); self.waiters.lock().insert(c, a); b }
     pub fn commands(&self) -> Vec<Bytes> {
         self.state.lock().commands.clone()
     }
@@ -102,7 +105,7 @@ impl Machine for ToyMachine {
             state.applied.position = Some(position);
             match payload {
                 Payload::Blank => {}
-                Payload::Batch(batch) => push(&mut state, &batch),
+                Payload::Batch(batch) => { push(&mut state, &batch); for c in batch.commands() { if let Some(w) = self.waiters.lock().remove(&c) { let _ = w.send(()); } } }
                 Payload::Membership(bytes) => state.applied.membership = Some(bytes),
             }
         }
