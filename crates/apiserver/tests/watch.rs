@@ -313,24 +313,8 @@ async fn check(steps: Vec<Step>, ring_bytes: usize, response_bytes: usize, start
     for (range, start) in ranges.iter().zip(&starts) {
         client.send(create(WatchSpec { range: range.clone(), ..spec(*start) })).await;
     }
-    let mut seen: Vec<Vec<String>> = vec![Vec::new(); starts.len()];
-    let mut from: Vec<Revision> = starts.iter().map(|start| Revision::new(start.unwrap_or(0))).collect();
-    let mut promised = Revision::NONE;
-    let mut note = |output: Output| match output {
-        Output::Created { id, revision } => {
-            let from = &mut from[id as usize];
-            *from = if from.is_none() { revision.successor() } else { *from };
-        }
-        Output::Events { id, revision, events, .. } => {
-            for event in events {
-                assert!(event.current.modified > promised, "S10: an event came after progress past it");
-                assert!(event.current.modified <= revision, "the header is behind its events");
-                seen[id as usize].push(format!("{:?}@{}", event.current.key, event.current.modified));
-            }
-        }
-        Output::Progress { revision, .. } => promised = promised.max(revision),
-        other => panic!("unexpected {other:?}"),
-    };
+    let from = starts.iter().map(|start| Revision::new(start.unwrap_or(0))).collect();
+    let mut log = Log { seen: vec![Vec::new(); starts.len()], from, promised: Revision::NONE };
     for step in steps {
         match step {
             Step::Put(n) => node.put(&format!("k{n}"), "x"),
@@ -338,20 +322,57 @@ async fn check(steps: Vec<Step>, ring_bytes: usize, response_bytes: usize, start
             Step::Batch(keys) => node.apply(keys.iter().map(|n| put(&format!("k{n}"), "y")).collect()),
             Step::Read => {
                 if let Some(Some(output)) = client.responses.recv().now_or_never() {
-                    note(output);
+                    log.note(output);
                 }
             }
             Step::Progress => drop(client.requests.try_send(Command::Progress)),
             Step::Yield => tokio::task::yield_now().await,
         }
     }
-    // Quiescence: a last change that every watch but one sees, then everything that is still to come.
+    // Quiescence: a last change that every watch sees, then everything up to it, then silence.
     node.apply(vec![put("k1", "end"), put("k2", "end")]);
-    while let Ok(Some(output)) = tokio::time::timeout(Duration::from_millis(30), client.responses.recv()).await {
-        note(output);
+    let last = |log: &Log, at: usize| expected(&node, &ranges[at], log.from[at]).last().cloned();
+    while !(0..ranges.len()).all(|at| log.started(at) && log.seen[at].last() == last(&log, at).as_ref()) {
+        log.note(client.next().await);
+    }
+    tokio::task::yield_now().await;
+    while let Some(Some(output)) = client.responses.recv().now_or_never() {
+        log.note(output);
     }
     for (at, range) in ranges.iter().enumerate() {
-        assert_eq!(seen[at], expected(&node, range, from[at]), "S9: watch {at} from {}", from[at]);
+        assert_eq!(log.seen[at], expected(&node, range, log.from[at]), "S9: watch {at} from {}", log.from[at]);
+    }
+}
+
+/// What a client received.
+struct Log {
+    seen: Vec<Vec<String>>,
+    /// The first revision each watch is owed; none until it was created.
+    from: Vec<Revision>,
+    promised: Revision,
+}
+
+impl Log {
+    fn started(&self, at: usize) -> bool {
+        !self.from[at].is_none()
+    }
+
+    fn note(&mut self, output: Output) {
+        match output {
+            Output::Created { id, revision } => {
+                let from = &mut self.from[id as usize];
+                *from = if from.is_none() { revision.successor() } else { *from };
+            }
+            Output::Events { id, revision, events, .. } => {
+                for event in events {
+                    assert!(event.current.modified > self.promised, "S10: an event came after progress past it");
+                    assert!(event.current.modified <= revision, "the header is behind its events");
+                    self.seen[id as usize].push(format!("{:?}@{}", event.current.key, event.current.modified));
+                }
+            }
+            Output::Progress { revision, .. } => self.promised = self.promised.max(revision),
+            other => panic!("unexpected {other:?}"),
+        }
     }
 }
 

@@ -29,10 +29,18 @@ impl Refusal {
 
 pub type Outcome<T> = Result<T, Refusal>;
 
-/// Everything a watch stream received since it was last looked at.
+/// A response on a watch stream.
+#[derive(Clone, Debug)]
+pub struct Arrived {
+    pub response: pb::WatchResponse,
+    /// It was the answer to a step, and was compared there.
+    pub reported: bool,
+}
+
+/// Everything a watch stream received since it was last looked at, in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
-    pub responses: Vec<pb::WatchResponse>,
+    pub responses: Vec<Arrived>,
     /// The stream broke off. `Ok` stands for a regular end.
     pub ended: Option<Outcome<()>>,
     /// What the harness saw go wrong while it waited: something did not come, or came too early.

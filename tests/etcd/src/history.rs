@@ -68,7 +68,7 @@ impl History {
             ..Default::default()
         };
         stream.send(Some(RequestUnion::CreateRequest(everything))).await;
-        let created = stream.wait_until(Instant::now() + PATIENCE, |log| !log.pending.is_empty()).await;
+        let created = stream.wait_until(Instant::now() + PATIENCE, |log| log.unreported().next().is_some()).await;
         if !created {
             return Err(HarnessError::HistoryLost { revision });
         }
@@ -81,10 +81,11 @@ impl History {
             let before = self.reached;
             self.stream
                 .wait_until(Instant::now() + PATIENCE, |log| {
-                    log.pending.iter().any(|response| !response.events.is_empty())
+                    log.unreported().any(|response| !response.events.is_empty())
                 })
                 .await;
-            let events = self.stream.take_all().responses.into_iter().flat_map(|response| response.events);
+            let arrived = self.stream.take_all().responses.into_iter();
+            let events = arrived.flat_map(|arrived| arrived.response.events);
             for event in events {
                 let Some(kv) = event.kv else { continue };
                 self.reached = self.reached.max(kv.mod_revision);

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value, json};
 use setpoint_api::{etcdserverpb as pb, mvccpb};
 
-use crate::answer::{Answer, Outcome, Received, Refusal};
+use crate::answer::{Answer, Arrived, Outcome, Received, Refusal};
 use crate::blob::text;
 use crate::rules::StreamRules;
 use crate::step::{LeaseRef, Step, StreamSlot, WatchStep};
@@ -208,11 +208,8 @@ impl Normaliser {
 
     fn watch_created(&mut self, step: &Step, response: Option<&pb::WatchResponse>) -> Value {
         let Some(response) = response else { return Value::Null };
-        if let Step::Watch(WatchStep { stream, fragment, progress_notify, .. }) = step
-            && !response.canceled
-        {
-            let rules = self.streams.entry(*stream).or_default();
-            rules.created(response.watch_id, *fragment, *progress_notify);
+        if let Step::Watch(WatchStep { stream, fragment, progress_notify, .. }) = step {
+            self.streams.entry(*stream).or_default().asked(*fragment, *progress_notify);
         }
         watch_state(response)
     }
@@ -236,9 +233,10 @@ impl Normaliser {
     }
 
     /// What each watch delivered: its events in order, and how it ended.
-    fn watches(&self, responses: &[pb::WatchResponse]) -> Value {
+    fn watches(&self, responses: &[Arrived]) -> Value {
         let mut watches: BTreeMap<i64, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
-        for response in responses.iter().filter(|response| !is_progress(response)) {
+        let unreported = responses.iter().filter(|arrived| !arrived.reported).map(|arrived| &arrived.response);
+        for response in unreported.filter(|response| !is_progress(response)) {
             let (events, states) = watches.entry(response.watch_id).or_default();
             events.extend(response.events.iter().map(|event| self.event(event)));
             if response.created || response.canceled {

@@ -9,13 +9,15 @@
 //! - Covered: a response's header revision is not below its last event.
 //! - Bookmarkable: after progress R, no event at or below R; progress never goes back.
 //! - Fragments are sent only where asked for, are contiguous on the stream, and are small enough.
+//! - Solicited: a watch is created only if asked for.
 //! - Quiet: nothing follows a cancellation; a response without events is sent only where progress was asked for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use prost::Message;
 use setpoint_api::etcdserverpb as pb;
 
+use crate::answer::Arrived;
 use crate::stream::{NO_WATCH, is_progress};
 
 /// etcd splits responses at its request limit plus overhead: 1.5 MiB + 512 KiB.
@@ -36,26 +38,28 @@ struct WatchState {
 #[derive(Debug, Default)]
 pub struct StreamRules {
     watches: HashMap<i64, WatchState>,
+    /// The watches asked for whose creation was not judged yet, in order.
+    asked: VecDeque<WatchState>,
     progress: i64,
     /// The watch whose fragmented response is not complete yet.
     open_fragment: Option<i64>,
 }
 
 impl StreamRules {
-    /// A watch was created (perhaps under an id that an ended watch had).
-    pub fn created(&mut self, id: i64, fragment_asked: bool, progress_asked: bool) {
-        let state = WatchState { fragment_asked, progress_asked, ..WatchState::default() };
-        self.watches.insert(id, state);
+    /// A watch was asked for with these options; its creation is among the next responses.
+    pub fn asked(&mut self, fragment_asked: bool, progress_asked: bool) {
+        self.asked.push_back(WatchState { fragment_asked, progress_asked, ..WatchState::default() });
     }
 
     /// Judges responses in order of arrival.
-    pub fn judge(&mut self, responses: &[pb::WatchResponse]) -> Vec<String> {
+    pub fn judge(&mut self, responses: &[Arrived]) -> Vec<String> {
         let mut complaints = Vec::new();
-        for response in responses {
-            self.judge_fragment(response, &mut complaints);
+        for Arrived { response, .. } in responses {
             if response.created {
+                self.judge_created(response, &mut complaints);
                 continue;
             }
+            self.judge_fragment(response, &mut complaints);
             if is_progress(response) {
                 self.judge_progress(response, &mut complaints);
             } else {
@@ -63,6 +67,17 @@ impl StreamRules {
             }
         }
         complaints
+    }
+
+    /// The id may be one that an ended watch had.
+    fn judge_created(&mut self, response: &pb::WatchResponse, complaints: &mut Vec<String>) {
+        match self.asked.pop_front() {
+            None => complaints.push(format!("watch {} was created but not asked for", response.watch_id)),
+            Some(_) if response.canceled => {}
+            Some(state) => {
+                self.watches.insert(response.watch_id, state);
+            }
+        }
     }
 
     fn judge_fragment(&mut self, response: &pb::WatchResponse, complaints: &mut Vec<String>) {
@@ -142,6 +157,7 @@ mod tests {
     use setpoint_api::{etcdserverpb as pb, mvccpb};
 
     use super::StreamRules;
+    use crate::answer::Arrived;
 
     fn header(revision: i64) -> Option<pb::ResponseHeader> {
         Some(pb::ResponseHeader { revision, ..Default::default() })
@@ -165,9 +181,12 @@ mod tests {
     }
 
     fn judge(fragments: bool, responses: &[pb::WatchResponse]) -> Vec<String> {
+        let created = pb::WatchResponse { watch_id: 1, created: true, ..Default::default() };
+        let all = std::iter::once(&created).chain(responses);
+        let arrived: Vec<Arrived> = all.map(|response| Arrived { response: response.clone(), reported: false }).collect();
         let mut rules = StreamRules::default();
-        rules.created(1, fragments, false);
-        rules.judge(responses)
+        rules.asked(fragments, false);
+        rules.judge(&arrived)
     }
 
     #[test]
@@ -190,7 +209,8 @@ mod tests {
         canceled.canceled = true;
         let mut own_progress = progress(1);
         own_progress.watch_id = 1;
-        let cases: [(&str, bool, Vec<pb::WatchResponse>); 9] = [
+        let unasked = pb::WatchResponse { watch_id: 2, created: true, ..Default::default() };
+        let cases: [(&str, bool, Vec<pb::WatchResponse>); 10] = [
             ("order", false, vec![events(&[3, 2])]),
             ("atomic", false, vec![events(&[2, 3]), events(&[3, 4])]),
             ("covered", false, vec![behind]),
@@ -200,6 +220,7 @@ mod tests {
             ("fragment interleaved", true, vec![fragment, other]),
             ("after cancel", false, vec![canceled, events(&[2])]),
             ("empty response", false, vec![own_progress]),
+            ("not asked for", false, vec![unasked]),
         ];
         for (name, fragments, responses) in cases {
             assert_eq!(judge(fragments, &responses).len(), 1, "{name}");

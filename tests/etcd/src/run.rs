@@ -45,18 +45,6 @@ struct LiveReference {
     history: History,
 }
 
-impl LiveReference {
-    async fn perform(&mut self, step: &Step, bearings: &Bearings, book: &Book) -> Result<(Value, Wait), HarnessError> {
-        let mut wait = book.wait(step, bearings, None);
-        if *step == Step::Settle {
-            self.history.reach(bearings.revision).await?;
-            book.expect_history(&mut wait, &self.history);
-        }
-        let answer = self.side.perform(step, bearings, &wait).await;
-        Ok((answer, wait))
-    }
-}
-
 /// A reference and a subject in step.
 pub struct Session {
     reference: Option<LiveReference>,
@@ -164,17 +152,18 @@ impl Session {
 
     /// Both answers; `Null` for a side that is not there.
     async fn both(&mut self, step: &Step) -> Result<(Value, Value), HarnessError> {
-        let Some(reference) = &mut self.reference else { return Ok((Value::Null, Value::Null)) };
-        if step.is_watch() {
-            let (answer, wait) = reference.perform(step, &self.bearings, &self.book).await?;
-            return Ok((answer, perform(&mut self.subject, step, &self.bearings, &wait).await));
+        let Some(LiveReference { side, history }) = &mut self.reference else {
+            return Ok((Value::Null, Value::Null));
+        };
+        let mut wait = self.book.wait(step, &self.bearings, None);
+        if *step == Step::Settle {
+            history.reach(self.bearings.revision).await?;
+            self.book.expect_history(&mut wait, history);
         }
-        let wait = Wait::default();
-        let (answer, subject) = tokio::join!(
-            reference.perform(step, &self.bearings, &self.book),
+        Ok(tokio::join!(
+            side.perform(step, &self.bearings, &wait),
             perform(&mut self.subject, step, &self.bearings, &wait),
-        );
-        Ok((answer?.0, subject))
+        ))
     }
 
     /// The reference must be beyond doubt. One that fell over during a step must not pass for one that refused it, and

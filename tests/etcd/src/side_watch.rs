@@ -30,9 +30,9 @@ impl Side {
                 let request = self.watch_request(watch, bearings);
                 let stream = self.stream(watch.stream);
                 stream.send(Some(RequestUnion::CreateRequest(request))).await;
-                let created = |log: &crate::stream::Log| log.pending.iter().any(|response| response.created);
+                let created = |log: &crate::stream::Log| log.unreported().any(|response| response.created);
                 stream.wait_until(Instant::now() + PATIENCE, created).await;
-                Answer::WatchCreated(stream.take_first(|response| response.created))
+                Answer::WatchCreated(stream.report_first(|response| response.created))
             }
             Step::CancelWatch { stream, id } => {
                 let request = pb::WatchCancelRequest { watch_id: *id };
@@ -40,8 +40,8 @@ impl Side {
                 stream.send(Some(RequestUnion::CancelRequest(request))).await;
                 let canceled = |response: &pb::WatchResponse| response.canceled && response.watch_id == *id;
                 let deadline = Instant::now() + if wait.answered { PATIENCE } else { SILENCE };
-                stream.wait_until(deadline, |log| log.pending.iter().any(canceled)).await;
-                Answer::WatchCanceled(stream.take_first(canceled))
+                stream.wait_until(deadline, |log| log.unreported().any(canceled)).await;
+                Answer::WatchCanceled(stream.report_first(canceled))
             }
             Step::Progress { .. } if wait.futile => Answer::Nothing,
             Step::Progress { stream } => {
@@ -133,6 +133,6 @@ async fn ask_progress(stream: &WatchStream, revision: i64, patience: Duration) -
         if log.progress_count == before {
             return None;
         }
-        log.pending.iter().rev().find(|response| is_progress(response) && response.watch_id == NO_WATCH).cloned()
+        log.unreported().rev().find(|response| is_progress(response) && response.watch_id == NO_WATCH).cloned()
     })
 }

@@ -324,8 +324,7 @@ impl Step {
         )
     }
 
-    /// The step talks on a watch stream or waits for one, so the two sides cannot run it side by side: the second
-    /// one learns from the first what to wait for.
+    /// The step talks on a watch stream or waits for one.
     pub fn is_watch(&self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
 //! One watch stream of one server: requests go out, a task collects every response in order of arrival.
 //!
 //! The collector never judges; it answers only "has this arrived yet?" ([`WatchStream::wait_until`]) and hands out
-//! what is new ([`WatchStream::take_first`], [`WatchStream::take_all`]). Which responses to wait for is the caller's
+//! what is new ([`WatchStream::report_first`], [`WatchStream::take_all`]). Which responses to wait for is the caller's
 //! business (`side`), and what they must look like is that of `rules`.
 
 use std::collections::{HashMap, HashSet};
@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 
-use crate::answer::{Outcome, Received, Refusal};
+use crate::answer::{Arrived, Outcome, Received, Refusal};
 
 /// The watch id of answers that belong to no watch: refusals and manual progress.
 pub const NO_WATCH: i64 = -1;
@@ -30,7 +30,7 @@ const REQUESTS_QUEUED_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub struct Log {
     /// Responses not handed out yet.
-    pub pending: Vec<pb::WatchResponse>,
+    pending: Vec<Arrived>,
     /// Events so far, by watch id.
     pub events: HashMap<i64, usize>,
     /// Cancellations so far, by watch id.
@@ -63,7 +63,12 @@ impl Log {
             self.progress_count += 1;
         }
         *self.events.entry(id).or_default() += response.events.len();
-        self.pending.push(response);
+        self.pending.push(Arrived { response, reported: false });
+    }
+
+    /// The responses not handed out yet, without those that answered a step.
+    pub fn unreported(&self) -> impl DoubleEndedIterator<Item = &pb::WatchResponse> {
+        self.pending.iter().filter(|arrived| !arrived.reported).map(|arrived| &arrived.response)
     }
 }
 
@@ -127,11 +132,13 @@ impl WatchStream {
         }
     }
 
-    /// Takes the first response not handed out yet that satisfies the condition.
-    pub fn take_first(&self, condition: impl Fn(&pb::WatchResponse) -> bool) -> Option<pb::WatchResponse> {
+    /// The first unreported response that satisfies the condition. It stays in the log, because its place among the
+    /// others matters, but it is marked.
+    pub fn report_first(&self, condition: impl Fn(&pb::WatchResponse) -> bool) -> Option<pb::WatchResponse> {
         let mut log = self.log.lock();
-        let position = log.pending.iter().position(condition)?;
-        Some(log.pending.remove(position))
+        let found = log.pending.iter_mut().find(|arrived| !arrived.reported && condition(&arrived.response))?;
+        found.reported = true;
+        Some(found.response.clone())
     }
 
     /// Takes all responses not handed out yet.
