@@ -50,7 +50,13 @@ pub fn send(
     let files = folder.path().join("files");
     store.checkpoint(&files).map_err(BackupError::Checkpoint)?;
     let total = archive_size(&files).map_err(io_error(&files))?;
-    let mut sink = Sink { chunk: &mut chunk, buffer: BytesMut::new(), hash: Sha256::new(), remaining: total, failed: None };
+    let mut sink = Sink {
+        chunk: &mut chunk,
+        buffer: BytesMut::new(),
+        hash: Sha256::new(),
+        remaining: total,
+        failed: None,
+    };
     let written = write_archive(&files, &mut sink).and_then(|()| sink.flush_buffer());
     if let Some(failed) = sink.failed.take() {
         return Err(failed);
@@ -61,7 +67,8 @@ pub fn send(
 }
 
 fn sorted_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?;
+    let mut files =
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?;
     files.sort();
     Ok(files)
 }
@@ -142,7 +149,11 @@ fn verify(backup: &Path, content_size: u64) -> Result<(), BackupError> {
     io::copy(&mut (&mut file).take(content_size), &mut hash).map_err(io_error(backup))?;
     let mut expected = [0; HASH];
     file.read_exact(&mut expected).map_err(io_error(backup))?;
-    if hash.finalize()[..] == expected { Ok(()) } else { Err(BackupError::Damaged { path: backup.to_owned() }) }
+    if hash.finalize()[..] == expected {
+        Ok(())
+    } else {
+        Err(BackupError::Damaged { path: backup.to_owned() })
+    }
 }
 
 #[cfg(test)]

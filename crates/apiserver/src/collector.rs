@@ -36,7 +36,9 @@ impl Collector {
             let step = tokio::task::spawn_blocking(move || store.collect(STEP_RECORDS));
             let pause = match step.await {
                 Ok(Ok(progress)) => {
-                    self.collected.send_if_modified(|at| std::mem::replace(at, progress.collected) != progress.collected);
+                    self.collected.send_if_modified(|at| {
+                        std::mem::replace(at, progress.collected) != progress.collected
+                    });
                     if progress.done { IDLE } else { PAUSE }
                 }
                 Ok(Err(error)) => {

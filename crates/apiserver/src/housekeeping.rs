@@ -35,7 +35,12 @@ const TICK: Duration = Duration::from_millis(500);
 const COMPACT_EVERY: Duration = Duration::from_secs(10);
 
 impl Housekeeping {
-    pub fn new(replica: Replica, quota: Arc<Quota>, attributes: MemberAttributes, retention: Retention) -> Self {
+    pub fn new(
+        replica: Replica,
+        quota: Arc<Quota>,
+        attributes: MemberAttributes,
+        retention: Retention,
+    ) -> Self {
         Self { replica, quota, attributes, retention }
     }
 

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use prost::Message;
 use setpoint_api::setpoint::peer::v1::{
-    AddMember, LeaderReply, LeaderRequest, LeaseLifetimeIs, LeasesRenewed, MemberChanged, Refusal, leader_reply,
-    leader_request,
+    AddMember, LeaderReply, LeaderRequest, LeaseLifetimeIs, LeasesRenewed, MemberChanged, Refusal,
+    leader_reply, leader_request,
 };
 use setpoint_consensus::{
     Admission, CallError, LeaderService, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal,
@@ -81,7 +81,10 @@ impl LeaderDesk {
     }
 
     fn staff(&self) -> Result<Staff, ServiceRefusal> {
-        self.staff.get().cloned().ok_or_else(|| ServiceRefusal("the node is still starting; try again".to_owned()))
+        self.staff
+            .get()
+            .cloned()
+            .ok_or_else(|| ServiceRefusal("the node is still starting; try again".to_owned()))
     }
 }
 
@@ -91,13 +94,18 @@ impl LeaderService for LeaderDesk {
         Box::pin(async move {
             let staff = staff?;
             let request = LeaderRequest::decode(request).ok().and_then(|request| request.request);
-            let request = request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
+            let request =
+                request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
             let reply = staff.answer(request).await.unwrap_or_else(refusal);
             Ok(LeaderReply { reply: Some(reply) }.encode_to_vec().into())
         })
     }
 
-    fn join(&self, _node: &Node, newcomer: Newcomer) -> BoxFuture<'static, Result<Admission, ServiceRefusal>> {
+    fn join(
+        &self,
+        _node: &Node,
+        newcomer: Newcomer,
+    ) -> BoxFuture<'static, Result<Admission, ServiceRefusal>> {
         let staff = self.staff();
         Box::pin(async move { staff?.admit(newcomer).await })
     }
@@ -119,7 +127,9 @@ impl Staff {
             }
             Request::AddMember(add) => self.add(add).await.map(changed),
             Request::RemoveMember(remove) => self.remove(NodeId(remove.id)).await.map(changed),
-            Request::UpdateMember(update) => self.update(NodeId(update.id), update.address).await.map(changed),
+            Request::UpdateMember(update) => {
+                self.update(NodeId(update.id), update.address).await.map(changed)
+            }
             Request::PromoteMember(promote) => {
                 let id = NodeId(promote.id);
                 self.replica.node.promote(id).await.map_err(member_error)?;
@@ -138,9 +148,16 @@ impl Staff {
             return Err(EtcdError::TooManyLearners);
         }
         let id = self.replica.node.next_id();
-        self.replica.node.add_learner(id, Peer { name: add.name, address: add.address }).await.map_err(member_error)?;
+        self.replica
+            .node
+            .add_learner(id, Peer { name: add.name, address: add.address })
+            .await
+            .map_err(member_error)?;
         if !add.learner {
-            self.replica.propose(Command::ExpectVoter { member: id }).await.map_err(|_| EtcdError::Timeout)?;
+            self.replica
+                .propose(Command::ExpectVoter { member: id })
+                .await
+                .map_err(|_| EtcdError::Timeout)?;
         }
         Ok(id)
     }
@@ -185,7 +202,8 @@ impl Staff {
             }
         };
         let members = self.replica.status().members.into_iter();
-        let members = members.map(|(node, member)| Member { node, peer: member.peer, voter: member.voter }).collect();
+        let members =
+            members.map(|(node, member)| Member { node, peer: member.peer, voter: member.voter }).collect();
         Ok(Admission { cluster: self.replica.identity.cluster, node, members })
     }
 }

@@ -143,7 +143,9 @@ async fn a_watch_from_now_sees_what_comes_after_and_created_comes_first() {
     node.put("a", "old");
     let mut client = node.open();
     client.send(create(spec(None))).await;
-    assert!(matches!(client.next().await, Output::Created { id: 0, revision } if revision == Revision::new(2)));
+    assert!(
+        matches!(client.next().await, Output::Created { id: 0, revision } if revision == Revision::new(2))
+    );
     node.apply(vec![put("a", "1"), put("b", "2"), delete("a")]);
     assert_eq!(client.events().await, "a=1@3 b=2@4 a-@5");
     client.silent().await;
@@ -182,7 +184,9 @@ async fn a_watch_from_the_future_is_silent_until_then() {
     node.put("a", "4");
     assert_eq!(client.events().await, "a=4@4");
     client.send(Command::Progress).await;
-    assert!(matches!(client.next().await, Output::Progress { id: None, revision } if revision == Revision::new(4)));
+    assert!(
+        matches!(client.next().await, Output::Progress { id: None, revision } if revision == Revision::new(4))
+    );
 }
 
 #[tokio::test]
@@ -195,7 +199,9 @@ async fn below_the_compacted_revision_a_watch_is_cancelled_and_at_it_a_delete_is
     let mut client = node.open();
     client.send(create(spec(Some(2)))).await;
     assert!(matches!(client.next().await, Output::Created { id: 0, .. }));
-    assert!(matches!(client.next().await, Output::Compacted { id: 0, compacted } if compacted == Revision::new(3)));
+    assert!(
+        matches!(client.next().await, Output::Compacted { id: 0, compacted } if compacted == Revision::new(3))
+    );
     client.send(create(WatchSpec { previous: true, ..spec(Some(3)) })).await;
     assert!(matches!(client.next().await, Output::Created { id: 1, .. }));
     assert_eq!(client.events().await, "a-@3<1 b=2@4");
@@ -214,7 +220,9 @@ async fn ids_are_assigned_upwards_and_a_second_use_is_refused() {
     assert!(matches!(client.next().await, Output::Created { id: 1, .. }));
     assert!(matches!(client.next().await, Output::Created { id: 0, .. }));
     assert!(matches!(client.next().await, Output::Created { id: 2, .. }));
-    assert!(matches!(client.next().await, Output::Refused { reason, .. } if reason.contains("duplicate watch ID")));
+    assert!(
+        matches!(client.next().await, Output::Refused { reason, .. } if reason.contains("duplicate watch ID"))
+    );
     assert!(matches!(client.next().await, Output::Canceled { id: 2, .. }));
 }
 
@@ -235,14 +243,18 @@ async fn more_watches_than_a_stream_may_have_are_refused() {
 async fn quiet_watches_that_asked_are_told_how_far_they_have_come() {
     let mut node = Node::new(1 << 20);
     let mut client = node.open();
-    client.send(create(WatchSpec { progress: true, range: KeyRange::Single("x".into()), ..spec(None) })).await;
+    client
+        .send(create(WatchSpec { progress: true, range: KeyRange::Single("x".into()), ..spec(None) }))
+        .await;
     client.send(create(spec(None))).await;
     assert!(matches!(client.next().await, Output::Created { id: 0, .. }));
     assert!(matches!(client.next().await, Output::Created { id: 1, .. }));
     node.put("other", "1");
     assert!(matches!(client.next().await, Output::Events { id: 1, .. }));
     tokio::time::advance(Duration::from_secs(11)).await;
-    assert!(matches!(client.next().await, Output::Progress { id: Some(0), revision } if revision == Revision::new(2)));
+    assert!(
+        matches!(client.next().await, Output::Progress { id: Some(0), revision } if revision == Revision::new(2))
+    );
 }
 
 #[tokio::test]
@@ -254,7 +266,10 @@ async fn a_replaced_state_is_caught_up_with_from_history() {
     // A snapshot arrives: the store jumps ahead and the hub has not seen the changes between.
     let id = ProposalId { node: NodeId(1), sequence: 0 };
     let commands = ["1", "2"].map(|value| Proposal { id, command: put("s", value) }.encode()).to_vec();
-    let entry = Entry { position: Position { term: 1, index: 1 }, body: Body::Commands { stamp: Timestamp(0), commands } };
+    let entry = Entry {
+        position: Position { term: 1, index: 1 },
+        body: Body::Commands { stamp: Timestamp(0), commands },
+    };
     node.index = 1;
     node.store.apply(&[entry], NodeId(9)).expect("applies");
     node.hub.reset(node.store.revision());
@@ -301,7 +316,8 @@ async fn check(steps: Vec<Step>, ring_bytes: usize, response_bytes: usize, start
     for n in 0..5 {
         node.put(&format!("k{n}"), "before");
     }
-    let options = StreamOptions { progress_interval: Duration::from_secs(600), response_bytes, watches_max: 10 };
+    let options =
+        StreamOptions { progress_interval: Duration::from_secs(600), response_bytes, watches_max: 10 };
     let mut client = node.open_with(options);
     let ranges: Vec<KeyRange> = (0..starts.len())
         .map(|at| match at % 3 {
@@ -340,7 +356,12 @@ async fn check(steps: Vec<Step>, ring_bytes: usize, response_bytes: usize, start
         log.note(output);
     }
     for (at, range) in ranges.iter().enumerate() {
-        assert_eq!(log.seen[at], expected(&node, range, log.from[at]), "S9: watch {at} from {}", log.from[at]);
+        assert_eq!(
+            log.seen[at],
+            expected(&node, range, log.from[at]),
+            "S9: watch {at} from {}",
+            log.from[at]
+        );
     }
 }
 
@@ -365,9 +386,13 @@ impl Log {
             }
             Output::Events { id, revision, events, .. } => {
                 for event in events {
-                    assert!(event.current.modified > self.promised, "S10: an event came after progress past it");
+                    assert!(
+                        event.current.modified > self.promised,
+                        "S10: an event came after progress past it"
+                    );
                     assert!(event.current.modified <= revision, "the header is behind its events");
-                    self.seen[id as usize].push(format!("{:?}@{}", event.current.key, event.current.modified));
+                    self.seen[id as usize]
+                        .push(format!("{:?}@{}", event.current.key, event.current.modified));
                 }
             }
             Output::Progress { revision, .. } => self.promised = self.promised.max(revision),

@@ -13,7 +13,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
     fn now(&self) -> Timestamp {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))

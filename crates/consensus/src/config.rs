@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn the_defaults_are_valid_and_the_dangerous_switches_are_set() {
-        let raft = Config::new(NodeId(1), ClusterId(1), "unused").raft().expect("the defaults are consistent");
+        let raft =
+            Config::new(NodeId(1), ClusterId(1), "unused").raft().expect("the defaults are consistent");
         assert_eq!(raft.enable_leader_restore, Some(false));
         assert_eq!(raft.enable_pre_vote, Some(true));
         assert!(raft.quorum_loss_probe_interval >= Some(2 * raft.election_timeout_max));

@@ -102,7 +102,9 @@ impl ReadRounds {
                 Route::Elsewhere { .. } if readers.iter().any(|reader| !reader.remote) => {
                     (self.ask_leader().await, Err(CallError::NoLeader))
                 }
-                Route::Elsewhere { .. } | Route::Unknown => (Err(CallError::NoLeader), Err(CallError::NoLeader)),
+                Route::Elsewhere { .. } | Route::Unknown => {
+                    (Err(CallError::NoLeader), Err(CallError::NoLeader))
+                }
             };
             for Reader { remote, answer } in readers.drain(..) {
                 let _ = answer.send(if remote { for_remote.clone() } else { outcome.clone() });

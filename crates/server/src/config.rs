@@ -87,7 +87,9 @@ impl Problems {
         match text.to_socket_addrs().map(|mut addresses| addresses.next()) {
             Ok(Some(address)) => return address,
             Ok(None) => self.add(setting, format!("{text} has no address")),
-            Err(error) => self.add(setting, format!("{text} is not a host:port that can be listened on ({error})")),
+            Err(error) => {
+                self.add(setting, format!("{text} is not a host:port that can be listened on ({error})"))
+            }
         }
         SocketAddr::from(([127, 0, 0, 1], 0))
     }
@@ -110,7 +112,8 @@ impl TryFrom<Settings> for ServerConfig {
         if name.is_empty() || name.contains(['=', ',']) {
             problems.add("name", "must not be empty or contain '=' or ','");
         }
-        let listen_client = problems.address("listen-client", settings.listen_client.as_ref(), "127.0.0.1:7400");
+        let listen_client =
+            problems.address("listen-client", settings.listen_client.as_ref(), "127.0.0.1:7400");
         let listen_peer = problems.address("listen-peer", settings.listen_peer.as_ref(), "127.0.0.1:7401");
         let listen_http = problems.address("listen-http", settings.listen_http.as_ref(), "127.0.0.1:7402");
         let advertise_peer = settings.advertise_peer.clone().unwrap_or_else(|| {
@@ -177,10 +180,13 @@ fn origin(settings: &Settings, name: &str, advertise_peer: &str, problems: &mut 
     let token = settings.cluster_token.clone().unwrap_or_else(|| "setpoint".to_owned());
     match (&settings.initial_cluster, &settings.join) {
         (Some(_), Some(_)) => {
-            problems.add("join", "cannot go with --initial-cluster: a node either founds a cluster or joins one");
+            problems
+                .add("join", "cannot go with --initial-cluster: a node either founds a cluster or joins one");
         }
         (None, Some(join)) => {
-            return Origin::Join { seeds: join.split(',').map(|seed| strip_scheme(seed).to_owned()).collect() };
+            return Origin::Join {
+                seeds: join.split(',').map(|seed| strip_scheme(seed).to_owned()).collect(),
+            };
         }
         (Some(list), None) => return Origin::Found { members: members(list, name, problems), token },
         (None, None) => {}
@@ -208,9 +214,11 @@ fn members(list: &str, name: &str, problems: &mut Problems) -> BTreeMap<String, 
 
 fn client_tls(settings: &Settings, problems: &mut Problems) -> Option<ServerTls> {
     match (&settings.cert_file, &settings.key_file) {
-        (Some(cert), Some(key)) => {
-            Some(ServerTls { cert: cert.clone(), key: key.clone(), client_ca: settings.client_ca_file.clone() })
-        }
+        (Some(cert), Some(key)) => Some(ServerTls {
+            cert: cert.clone(),
+            key: key.clone(),
+            client_ca: settings.client_ca_file.clone(),
+        }),
         (None, None) if settings.client_ca_file.is_none() => None,
         _ => {
             problems.add("cert-file", "TLS for clients needs --cert-file and --key-file");
@@ -221,7 +229,9 @@ fn client_tls(settings: &Settings, problems: &mut Problems) -> Option<ServerTls>
 
 fn peer_tls(settings: &Settings, problems: &mut Problems) -> Option<PeerTls> {
     match (&settings.peer_cert_file, &settings.peer_key_file, &settings.peer_ca_file) {
-        (Some(cert), Some(key), Some(ca)) => Some(PeerTls { cert: cert.clone(), key: key.clone(), ca: ca.clone() }),
+        (Some(cert), Some(key), Some(ca)) => {
+            Some(PeerTls { cert: cert.clone(), key: key.clone(), ca: ca.clone() })
+        }
         (None, None, None) => None,
         _ => {
             problems.add(
@@ -244,6 +254,11 @@ fn limits(settings: &Settings, problems: &mut Problems) -> Limits {
         problems.add("watch-progress-interval", "must be at least 100ms");
     }
     Limits {
+        election_timeout: problems.duration(
+            "election-timeout",
+            settings.election_timeout.as_ref(),
+            ELECTION_TIMEOUT,
+        ),
         request_bytes: settings.max_request_bytes.unwrap_or(default.request_bytes),
         txn_ops: settings.max_txn_ops.unwrap_or(default.txn_ops),
         watch_progress_interval: interval.max(Duration::from_millis(100)),
@@ -255,8 +270,10 @@ const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn timing(settings: &Settings, problems: &mut Problems) -> Timing {
     let default = Timing::default();
-    let heartbeat = problems.duration("heartbeat-interval", settings.heartbeat_interval.as_ref(), default.heartbeat);
-    let election = problems.duration("election-timeout", settings.election_timeout.as_ref(), ELECTION_TIMEOUT);
+    let heartbeat =
+        problems.duration("heartbeat-interval", settings.heartbeat_interval.as_ref(), default.heartbeat);
+    let election =
+        problems.duration("election-timeout", settings.election_timeout.as_ref(), ELECTION_TIMEOUT);
     if election < heartbeat * 5 {
         problems.add("election-timeout", "must be at least five times --heartbeat-interval");
     }
@@ -307,7 +324,9 @@ mod tests {
             ..Settings::default()
         })
         .expect_err("nothing is right");
-        for expected in ["listen-client", "n1 twice", "broken", "called n9", "retention-age", "cert-file", "log-format"] {
+        for expected in
+            ["listen-client", "n1 twice", "broken", "called n9", "retention-age", "cert-file", "log-format"]
+        {
             assert!(problems.contains(expected), "{expected} in {problems}");
         }
     }

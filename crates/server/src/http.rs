@@ -23,7 +23,12 @@ struct Shared {
     metrics: Arc<NodeMetrics>,
 }
 
-pub async fn serve(socket: TcpListener, context: Context, metrics: Arc<NodeMetrics>, stop: CancellationToken) {
+pub async fn serve(
+    socket: TcpListener,
+    context: Context,
+    metrics: Arc<NodeMetrics>,
+    stop: CancellationToken,
+) {
     let routes = Router::new()
         .route("/version", get(version))
         .route("/health", get(health))

@@ -65,7 +65,10 @@ const FILE: &str = "member.json";
 const JOIN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Reads who we are, or becomes somebody.
-pub async fn establish(config: &ServerConfig, connector: &dyn Connector) -> Result<Membership, IdentityError> {
+pub async fn establish(
+    config: &ServerConfig,
+    connector: &dyn Connector,
+) -> Result<Membership, IdentityError> {
     let path = config.data_dir.join(FILE);
     if let Some(record) = read(&path)? {
         if record.name != config.name {
@@ -77,7 +80,8 @@ pub async fn establish(config: &ServerConfig, connector: &dyn Connector) -> Resu
         Origin::Found { members, token } => found(&config.name, members, token),
         Origin::Join { seeds } => {
             let newcomer = Newcomer { name: config.name.clone(), address: config.advertise_peer.clone() };
-            let admission = join(connector, seeds, &newcomer, JOIN_PATIENCE).await.map_err(IdentityError::Join)?;
+            let admission =
+                join(connector, seeds, &newcomer, JOIN_PATIENCE).await.map_err(IdentityError::Join)?;
             tracing::info!(node = %admission.node, cluster = %admission.cluster, "taken in by the cluster");
             let name = config.name.clone();
             Record { name, cluster: admission.cluster.0, node: admission.node.0, founders: None }

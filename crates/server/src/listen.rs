@@ -80,7 +80,7 @@ pub async fn serve_clients(
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20);
     let mut server = match with_tls(server, tls) {
-        Ok(server) => server.layer(MeasureLayer::new(context.metrics.clone())),
+        Ok(server) => server.layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status())),
         Err(error) => return tracing::error!(error = %error, "the certificate for clients cannot be used"),
     };
     macro_rules! sized {

@@ -88,13 +88,18 @@ fn start_logging(logging: &Logging) -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_new(&logging.rules).map_err(|error| format!("--log: {error}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let builder = builder.with_ansi(std::io::stderr().is_terminal());
-    if logging.json { builder.json().init() } else { builder.init() }
+    if logging.json {
+        builder.json().init()
+    } else {
+        builder.init()
+    }
     Ok(())
 }
 
 /// SIGTERM and Ctrl-C stop the node in good order; a second one ends it at once.
 async fn stop_on_signal(stop: CancellationToken) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return tracing::warn!("signals cannot be caught; the node will not stop in good order");
     };

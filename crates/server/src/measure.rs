@@ -1,4 +1,4 @@
-//! Counts and times every gRPC request, by method.
+//! Counts and times every gRPC request, by method, and turns away those that ask for a leader while there is none.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -10,13 +10,17 @@ use http::{Request, Response};
 use parking_lot::RwLock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
+use setpoint_apiserver::etcd::error::EtcdError;
 use setpoint_apiserver::metrics::{MethodLabel, MethodLabels, Metrics};
+use tokio::sync::watch;
+use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
 #[derive(Clone)]
 pub struct MeasureLayer {
     methods: Arc<Methods>,
+    status: watch::Receiver<setpoint_consensus::Status>,
 }
 
 /// The metrics of the methods seen so far, found without building labels anew for each request.
@@ -56,8 +60,8 @@ impl Methods {
 }
 
 impl MeasureLayer {
-    pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { methods: Arc::new(Methods { metrics, known: RwLock::default() }) }
+    pub fn new(metrics: Arc<Metrics>, status: watch::Receiver<setpoint_consensus::Status>) -> Self {
+        Self { methods: Arc::new(Methods { metrics, known: RwLock::default() }), status }
     }
 }
 
@@ -65,7 +69,7 @@ impl<S> Layer<S> for MeasureLayer {
     type Service = Measure<S>;
 
     fn layer(&self, inner: S) -> Measure<S> {
-        Measure { inner, methods: self.methods.clone() }
+        Measure { inner, methods: self.methods.clone(), status: self.status.clone() }
     }
 }
 
@@ -73,6 +77,7 @@ impl<S> Layer<S> for MeasureLayer {
 pub struct Measure<S> {
     inner: S,
     methods: Arc<Methods>,
+    status: watch::Receiver<setpoint_consensus::Status>,
 }
 
 impl<S> Service<Request<Body>> for Measure<S>
@@ -89,6 +94,11 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let wants_leader = request.headers().get("hasleader").is_some_and(|value| value == "true");
+        if wants_leader && self.status.borrow().leader.is_none() {
+            let refusal = Status::from(EtcdError::NoLeader).into_http();
+            return Box::pin(async move { Ok(refusal) });
+        }
         let method = self.methods.of(request.uri().path());
         let methods = self.methods.clone();
         let start = Instant::now();

@@ -97,7 +97,8 @@ impl NodeMetrics {
         gauges.register(&mut registry);
         let leader_changes = Counter::<u64, AtomicU64>::default();
         registry.register("leader_changes", "Leader changes this node has seen", leader_changes.clone());
-        let metrics = Arc::new(Self { context, registry, gauges, leader_changes, last_leader: Mutex::default() });
+        let metrics =
+            Arc::new(Self { context, registry, gauges, leader_changes, last_leader: Mutex::default() });
         tokio::spawn(metrics.clone().follow_leaders());
         metrics
     }

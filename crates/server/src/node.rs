@@ -123,7 +123,10 @@ async fn assemble(
     let (generations, engine) = Generations::open(&config.data_dir.join("state"), engines)?;
     let store = Arc::new(tokio::task::block_in_place(|| Store::open(engine))?);
     let hub = Arc::new(Hub::new(store.revision(), RING_BYTES));
-    #[expect(clippy::disallowed_methods, reason = "tells this life of the node from earlier ones; not replicated")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tells this life of the node from earlier ones; not replicated"
+    )]
     let proposals = Proposals::new(identity.member, rand::random());
     let applier = Arc::new(Applier::new(identity.member, store, hub, proposals.clone(), generations));
 

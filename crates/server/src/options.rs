@@ -200,10 +200,36 @@ macro_rules! or_all {
 impl Settings {
     fn or(self, other: Self) -> Self {
         or_all!(
-            self, other, name, data_dir, listen_client, listen_peer, listen_http, advertise_client, advertise_peer,
-            initial_cluster, cluster_token, join, cert_file, key_file, client_ca_file, peer_cert_file, peer_key_file,
-            peer_ca_file, quota_bytes, retention_age, retention_revisions, max_request_bytes, max_txn_ops,
-            watch_progress_interval, heartbeat_interval, election_timeout, snapshot_count, log_keep, cache_bytes, log,
+            self,
+            other,
+            name,
+            data_dir,
+            listen_client,
+            listen_peer,
+            listen_http,
+            advertise_client,
+            advertise_peer,
+            initial_cluster,
+            cluster_token,
+            join,
+            cert_file,
+            key_file,
+            client_ca_file,
+            peer_cert_file,
+            peer_key_file,
+            peer_ca_file,
+            quota_bytes,
+            retention_age,
+            retention_revisions,
+            max_request_bytes,
+            max_txn_ops,
+            watch_progress_interval,
+            heartbeat_interval,
+            election_timeout,
+            snapshot_count,
+            log_keep,
+            cache_bytes,
+            log,
             log_format,
         )
     }
@@ -219,7 +245,8 @@ mod tests {
         let path = folder.path().join("config.yaml");
         std::fs::write(&path, "name: from-file\nquota_bytes: 5\n").expect("written");
         let settings = Settings { name: Some("from-flag".to_owned()), ..Settings::default() };
-        let merged = RunArgs { config: Some(path.clone()), settings: settings.clone() }.merged().expect("merged");
+        let merged =
+            RunArgs { config: Some(path.clone()), settings: settings.clone() }.merged().expect("merged");
         assert_eq!((merged.name.as_deref(), merged.quota_bytes), (Some("from-flag"), Some(5)));
         std::fs::write(&path, "nmae: typo\n").expect("written");
         let refused = RunArgs { config: Some(path), settings }.merged().expect_err("a typo is refused");

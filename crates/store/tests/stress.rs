@@ -177,10 +177,11 @@ impl Writer<'_> {
             // Sometimes right behind the readers, sometimes leaving them room.
             let kept = [3, 40, 400][self.random.below(3) as usize];
             let compacted = self.revision as i64 - kept;
-            if self.random.below(10) == 0 && compacted > self.shared.store.compacted() {
+            if self.random.below(4) == 0 && compacted > self.shared.store.compacted() {
                 entries.push(vec![Command::Compact { revision: compacted }]);
             }
             self.chunk(entries);
+            std::thread::sleep(Duration::from_micros(500)); // leaves the readers time to be overtaken, not outrun
         }
     }
 }

@@ -29,11 +29,13 @@ pub struct ClusterConfig {
     pub arguments: Vec<String>,
     /// Data lives in memory, where syncing costs nothing: for tests of behaviour, not of durability.
     pub in_memory: bool,
+    /// The peer address each node is known by, if not its own: that of a proxy in front of it.
+    pub peer_fronts: Vec<String>,
 }
 
 impl Default for ClusterConfig {
     fn default() -> Self {
-        Self { nodes: 3, arguments: Vec::new(), in_memory: false }
+        Self { nodes: 3, arguments: Vec::new(), in_memory: false, peer_fronts: Vec::new() }
     }
 }
 
@@ -46,9 +48,19 @@ pub struct Node {
     pub http: String,
     initial_cluster: String,
     arguments: Vec<String>,
-    directory: PathBuf,
-    log: PathBuf,
+    /// Set for the node's process only.
+    pub environment: Vec<(String, String)>,
+    /// Where its data is.
+    pub directory: PathBuf,
+    pub log: PathBuf,
     process: Option<ServerProcess>,
+}
+
+impl Node {
+    /// The id of its process, if that was started.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(ServerProcess::pid)
+    }
 }
 
 #[derive(Debug)]
@@ -67,23 +79,35 @@ impl Cluster {
     }
 
     pub async fn start_with(config: ClusterConfig) -> Result<Self, HarnessError> {
+        let mut cluster = Self::prepare(config)?;
+        cluster.launch().await?;
+        Ok(cluster)
+    }
+
+    /// The nodes with their addresses and directories, none of them started.
+    pub fn prepare(config: ClusterConfig) -> Result<Self, HarnessError> {
         let program = setpointd()?;
         let directory = if config.in_memory { scratch_directory()? } else { temporary_directory()? };
         let ports = free_ports(3 * config.nodes)?;
         let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let names: Vec<String> = (1..=config.nodes).map(|number| format!("n{number}")).collect();
-        let initial: Vec<String> =
-            names.iter().zip(addresses.chunks(3)).map(|(name, set)| format!("{name}={}", set[1])).collect();
+        let own = addresses.chunks(3).map(|set| set[1].clone());
+        let known: Vec<String> = if config.peer_fronts.is_empty() { own.collect() } else { config.peer_fronts };
+        let initial: Vec<String> = names.iter().zip(&known).map(|(name, peer)| format!("{name}={peer}")).collect();
         let mut cluster =
             Self { program, nodes: Vec::new(), arguments: config.arguments, directory: Some(directory) };
         for (name, set) in names.iter().zip(addresses.chunks(3)) {
             cluster.place(name, set, initial.join(","), Vec::new());
         }
-        for index in 0..config.nodes {
-            cluster.spawn(index)?;
-        }
-        cluster.ready().await?;
         Ok(cluster)
+    }
+
+    /// Starts every node and waits until all of them serve.
+    pub async fn launch(&mut self) -> Result<(), HarnessError> {
+        for index in 0..self.nodes.len() {
+            self.spawn(index)?;
+        }
+        self.ready().await
     }
 
     /// Adds a node that is not part of the initial cluster: it is made known to the others by a member request, at
@@ -108,6 +132,7 @@ impl Cluster {
             http: addresses[2].clone(),
             initial_cluster,
             arguments,
+            environment: Vec::new(),
             directory: root.join(name),
             log: root.join(format!("{name}.log")),
             process: None,
@@ -126,11 +151,15 @@ impl Cluster {
             ("--initial-cluster", node.initial_cluster.clone()),
         ]
         .into_iter()
+        // A node that joins is told whom to ask instead.
+        .filter(|(flag, _)| *flag != "--initial-cluster" || !node.arguments.iter().any(|other| other == "--join"))
         .flat_map(|(flag, value)| [flag.to_owned(), value])
         .collect();
         arguments.extend_from_slice(&self.arguments);
         arguments.extend_from_slice(&node.arguments);
-        node.process = Some(ServerProcess::spawn(&node.name, &self.program, &arguments, &node.log)?);
+        let environment = &node.environment;
+        let process = ServerProcess::spawn_with(&node.name, &self.program, &arguments, environment, &node.log)?;
+        node.process = Some(process);
         Ok(())
     }
 
@@ -146,6 +175,15 @@ impl Cluster {
 
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    pub fn node_mut(&mut self, index: usize) -> &mut Node {
+        &mut self.nodes[index]
+    }
+
+    /// Waits for a node's process to end by itself; `None` if it has not within the time a stop may take.
+    pub async fn ended(&mut self, index: usize) -> Option<ExitStatus> {
+        self.nodes[index].process.as_mut()?.ended().await
     }
 
     /// The client URL of every node, running or not.

@@ -45,6 +45,17 @@ impl ServerProcess {
         arguments: &[String],
         log: &Path,
     ) -> Result<Self, HarnessError> {
+        Self::spawn_with(name, program, arguments, &[], log)
+    }
+
+    /// The same with variables added to the environment.
+    pub fn spawn_with(
+        name: &str,
+        program: &Path,
+        arguments: &[String],
+        environment: &[(String, String)],
+        log: &Path,
+    ) -> Result<Self, HarnessError> {
         let open = |path: &Path| {
             let opened = OpenOptions::new().create(true).append(true).open(path);
             opened.map_err(|source| HarnessError::File { path: path.to_owned(), source })
@@ -53,6 +64,7 @@ impl ServerProcess {
         let errors: File = open(log)?;
         let child = Command::new(program)
             .args(arguments)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
@@ -108,15 +120,23 @@ impl ServerProcess {
             return Ok(Some(status));
         }
         self.signal(Signal::TERM)?;
+        let ended = self.ended().await;
+        if ended.is_none() {
+            self.kill();
+        }
+        Ok(ended)
+    }
+
+    /// Waits for the process to end; `None` if it does not within the time that a stop may take.
+    pub async fn ended(&mut self) -> Option<ExitStatus> {
         let deadline = Instant::now() + Duration::from_secs(STOP_SECONDS_MAX);
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Ok(Some(status));
+                return Some(status);
             }
             tokio::time::sleep(POLL).await;
         }
-        self.kill();
-        Ok(None)
+        None
     }
 }
 

@@ -94,7 +94,9 @@ impl Session {
     pub async fn run(&mut self, sequence: &Sequence) -> Result<Option<Mismatch>, HarnessError> {
         self.begin(sequence.seed).await?;
         for (index, step) in sequence.steps.iter().enumerate() {
+            let t0=std::time::Instant::now();
             let (reference, subject) = self.both(step).await?;
+            println!("T {} {}", format!("{step:?}").split(['(',' ']).next().unwrap(), t0.elapsed().as_micros());
             self.check_reference(sequence.seed, index, step, &reference)?;
             if let Some(mismatch) = self.judge(index, step, reference, subject) {
                 return Ok(Some(mismatch));

@@ -10,7 +10,9 @@ use super::context::Context;
 pub struct AuthService(pub Context);
 
 fn unimplemented<T>() -> Result<Response<T>, Status> {
-    Err(Status::unimplemented("etcd's users and roles are not served; see docs/operations.md for access control"))
+    Err(Status::unimplemented(
+        "etcd's users and roles are not served; see docs/operations.md for access control",
+    ))
 }
 
 macro_rules! unimplemented_rpcs {

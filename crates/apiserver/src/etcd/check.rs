@@ -146,7 +146,10 @@ mod tests {
         assert_eq!(verdict(vec![delete_op("a", "c"), delete_op("b", "")]), Ok(()));
         assert_eq!(verdict(vec![txn_op(vec![put_op("a")], vec![put_op("a")])]), Ok(()));
         assert_eq!(verdict(vec![txn_op(vec![put_op("a")], vec![]), put_op("a")]), duplicate);
-        assert_eq!(verdict(vec![txn_op(vec![put_op("a")], vec![]), txn_op(vec![], vec![put_op("a")])]), duplicate);
+        assert_eq!(
+            verdict(vec![txn_op(vec![put_op("a")], vec![]), txn_op(vec![], vec![put_op("a")])]),
+            duplicate
+        );
         assert_eq!(verdict(vec![txn_op(vec![delete_op("a", "")], vec![]), put_op("a")]), duplicate);
     }
 

@@ -125,7 +125,9 @@ mod tests {
         assert_eq!(parsed(&["http://host:7401"]).as_deref(), Some("host:7401"));
         assert_eq!(parsed(&["https://10.0.0.1:7401/"]).as_deref(), Some("10.0.0.1:7401"));
         assert_eq!(parsed(&["host:7401"]).as_deref(), Some("host:7401"));
-        for bad in [&[][..], &["http://host"], &["http://:1"], &["http://a:1", "http://b:1"], &["http://a:1/path"]] {
+        for bad in
+            [&[][..], &["http://host"], &["http://:1"], &["http://a:1", "http://b:1"], &["http://a:1/path"]]
+        {
             assert_eq!(parsed(bad), None, "{bad:?}");
         }
     }

@@ -10,6 +10,7 @@ use setpoint_store::Response;
 use setpoint_store::command::Command;
 use setpoint_types::Revision;
 use tonic::Status;
+use tonic::metadata::MetadataMap;
 
 use super::error::EtcdError;
 use crate::collector::Collector;
@@ -26,6 +27,8 @@ pub struct Limits {
     pub txn_ops: usize,
     pub watch_progress_interval: Duration,
     pub watches_per_stream: usize,
+    /// How long a leader may be silent before another is elected.
+    pub election_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -35,6 +38,7 @@ impl Default for Limits {
             txn_ops: 128,
             watch_progress_interval: Duration::from_secs(600),
             watches_per_stream: 100_000,
+            election_timeout: Duration::from_secs(1),
         }
     }
 }
@@ -101,6 +105,11 @@ fn read_error(error: ReadError) -> Status {
         ReadError::ShuttingDown => EtcdError::Stopped,
     };
     error.into()
+}
+
+/// True if the client asked not to be served by a node that knows no leader.
+pub fn leader_required(metadata: &MetadataMap) -> bool {
+    metadata.get("hasleader").is_some_and(|value| value == "true")
 }
 
 /// A verdict of another kind than the command asked for: a bug, reported as one rather than guessed around.

@@ -148,7 +148,9 @@ fn op_response(response: Response) -> Option<pb::ResponseOp> {
             let header = inner(result.revision);
             OpResponse::ResponseRange(range_response(result, header))
         }
-        Response::Put { revision, previous } => OpResponse::ResponsePut(put_response(previous, inner(revision))),
+        Response::Put { revision, previous } => {
+            OpResponse::ResponsePut(put_response(previous, inner(revision)))
+        }
         Response::DeleteRange { revision, deleted, previous } => {
             OpResponse::ResponseDeleteRange(delete_response(deleted, previous, inner(revision)))
         }

@@ -59,7 +59,9 @@ impl Kv for KvService {
         }
         let read = convert::range(request);
         if !read.is_natural() {
-            return Err(Status::unimplemented("etcdserver: range stream supports no sorting and no revision bounds"));
+            return Err(Status::unimplemented(
+                "etcdserver: range stream supports no sorting and no revision bounds",
+            ));
         }
         let (chunks, output) = mpsc::channel(2);
         let context = self.0.clone();
@@ -162,7 +164,9 @@ impl KvService {
 }
 
 /// Runs a read that may take long outside the async workers.
-pub(super) async fn blocking<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+pub(super) async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
     tokio::task::spawn_blocking(read).await.map_err(|_| EtcdError::Stopped.into())
 }
 
@@ -199,8 +203,10 @@ async fn stream_range(
         .await?;
         pages = turned;
         let Page { kvs, last } = page.map_err(read_failure)?;
-        let mut response =
-            pb::RangeResponse { kvs: kvs.into_iter().map(convert::key_value).collect(), ..Default::default() };
+        let mut response = pb::RangeResponse {
+            kvs: kvs.into_iter().map(convert::key_value).collect(),
+            ..Default::default()
+        };
         keys = next_chunk(keys, response.encoded_len());
         if last {
             let whole = pages.whole();

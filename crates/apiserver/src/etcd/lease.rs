@@ -113,7 +113,8 @@ impl Lease for LeaseService {
         _request: Request<pb::LeaseLeasesRequest>,
     ) -> Result<Response<pb::LeaseLeasesResponse>, Status> {
         self.0.barrier().await?;
-        let leases = self.0.replica.store.leases().into_iter().map(|(id, _)| pb::LeaseStatus { id: id.0 }).collect();
+        let leases =
+            self.0.replica.store.leases().into_iter().map(|(id, _)| pb::LeaseStatus { id: id.0 }).collect();
         Ok(Response::new(pb::LeaseLeasesResponse { header: self.0.current_header(), leases }))
     }
 }
@@ -122,7 +123,6 @@ impl LeaseService {
     /// A positive number nobody uses. Chosen before it is proposed: replicas must not choose.
     fn fresh_id(&self) -> LeaseId {
         loop {
-            #[expect(clippy::disallowed_methods, reason = "an id is minted here, at the edge, and replicated")]
             let id = LeaseId(rand::random_range(1..=i64::MAX));
             if self.0.replica.store.lease(id).is_none() {
                 return id;

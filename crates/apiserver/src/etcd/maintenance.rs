@@ -35,7 +35,10 @@ impl Maintenance for MaintenanceService {
             WireAction::Deactivate => AlarmAction::Deactivate,
         };
         let Some(kind) = kind else {
-            return Ok(Response::new(pb::AlarmResponse { header: self.0.current_header(), alarms: Vec::new() }));
+            return Ok(Response::new(pb::AlarmResponse {
+                header: self.0.current_header(),
+                alarms: Vec::new(),
+            }));
         };
         let alarm = Alarm { member: NodeId(request.member_id), kind };
         match self.0.propose(Command::Alarm { action, alarm }).await? {
@@ -48,7 +51,10 @@ impl Maintenance for MaintenanceService {
     }
 
     /// Answered from what this node knows, whether or not there is a leader.
-    async fn status(&self, _request: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
+    async fn status(
+        &self,
+        _request: Request<pb::StatusRequest>,
+    ) -> Result<Response<pb::StatusResponse>, Status> {
         let status = self.0.replica.status();
         let size = self.0.replica.store.size();
         let mut errors = Vec::new();
@@ -95,7 +101,10 @@ impl Maintenance for MaintenanceService {
         Ok(Response::new(pb::HashResponse { header: self.0.header(hash.newest), hash: hash.hash }))
     }
 
-    async fn hash_kv(&self, request: Request<pb::HashKvRequest>) -> Result<Response<pb::HashKvResponse>, Status> {
+    async fn hash_kv(
+        &self,
+        request: Request<pb::HashKvRequest>,
+    ) -> Result<Response<pb::HashKvResponse>, Status> {
         let revision = request.into_inner().revision;
         let store = self.0.replica.store.clone();
         let hash = blocking(move || store.hash(revision)).await?.map_err(read_failure)?;
@@ -151,7 +160,9 @@ impl Maintenance for MaintenanceService {
         &self,
         _request: Request<pb::DowngradeRequest>,
     ) -> Result<Response<pb::DowngradeResponse>, Status> {
-        Err(Status::unimplemented("a cluster is taken back to an earlier version by restoring a backup into it"))
+        Err(Status::unimplemented(
+            "a cluster is taken back to an earlier version by restoring a backup into it",
+        ))
     }
 }
 

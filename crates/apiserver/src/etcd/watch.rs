@@ -15,9 +15,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::context::Context;
+use super::context::{Context, leader_required};
 use super::convert;
-use crate::watch::{Command, Event, Filters, Output, StreamOptions, WatchSpec, WatchStream};
+use super::error::{EtcdError, storage_failure};
+use crate::watch::{Command, Event, Filters, Output, StreamEnd, StreamOptions, WatchSpec, WatchStream};
 
 /// Answers on their way to one client. Small: what waits here was taken out of the shared ring.
 const OUTPUT_QUEUE: usize = 4;
@@ -32,27 +33,54 @@ type Responses = Pin<Box<dyn Stream<Item = Result<pb::WatchResponse, Status>> + 
 impl Watch for WatchService {
     type WatchStream = Responses;
 
-    async fn watch(&self, request: Request<Streaming<pb::WatchRequest>>) -> Result<Response<Responses>, Status> {
+    async fn watch(
+        &self,
+        request: Request<Streaming<pb::WatchRequest>>,
+    ) -> Result<Response<Responses>, Status> {
         let context = self.0.clone();
-        let commands = request
-            .into_inner()
-            .filter_map(|request| std::future::ready(request.map(|request| command(request)).transpose()));
+        let needs_leader = leader_required(request.metadata());
+        let commands =
+            request.into_inner().filter_map(|request| std::future::ready(request.map(command).transpose()));
         let (output, answers) = mpsc::channel(OUTPUT_QUEUE);
         let options = StreamOptions {
             progress_interval: jittered(context.limits.watch_progress_interval),
             response_bytes: context.limits.request_bytes,
             watches_max: context.limits.watches_per_stream,
         };
-        let stream = WatchStream::new(context.replica.hub.clone(), context.replica.store.clone(), options, output);
+        let stream = WatchStream::new(
+            context.replica.hub.clone(),
+            context.replica.store.clone(),
+            options,
+            output.clone(),
+        );
+        let leader_lost = leader_lost(context.clone());
         tokio::spawn(async move {
-            let end = stream.run(commands).await;
+            let end = tokio::select! {
+                end = stream.run(commands) => end,
+                () = leader_lost, if needs_leader => StreamEnd::NoLeader,
+            };
             tracing::debug!(%end, "a watch stream ended");
+            // A client that left does not hear it.
+            let _ = output.send(Output::Ended(end)).await;
         });
-        let responses = ReceiverStream::new(answers).flat_map(move |output| {
-            let responses = answer(&context, output);
-            futures::stream::iter(responses.into_iter().map(Ok))
-        });
+        let responses = ReceiverStream::new(answers)
+            .flat_map(move |output| futures::stream::iter(answer(&context, output)));
         Ok(Response::new(Box::pin(responses)))
+    }
+}
+
+/// Resolves once this node has known no leader for three elections, as etcd counts it.
+async fn leader_lost(context: Context) {
+    let mut status = context.replica.node.status();
+    let patience = context.limits.election_timeout * 3;
+    loop {
+        if status.wait_for(|status| status.leader.is_none()).await.is_err() {
+            return;
+        }
+        let returned = status.wait_for(|status| status.leader.is_some());
+        if tokio::time::timeout(patience, returned).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -97,7 +125,17 @@ fn create_command(create: pb::WatchCreateRequest) -> Command {
     Command::Create { id: (create.watch_id != 0).then_some(create.watch_id), spec }
 }
 
-fn answer(context: &Context, output: Output) -> Vec<pb::WatchResponse> {
+/// What to send for one output: several pieces if it is cut, an error if the stream ends.
+fn answer(context: &Context, output: Output) -> Vec<Result<pb::WatchResponse, Status>> {
+    match output {
+        Output::Ended(StreamEnd::ClientGone) => Vec::new(),
+        Output::Ended(StreamEnd::NoLeader) => vec![Err(EtcdError::NoLeader.into())],
+        Output::Ended(StreamEnd::Storage(failure)) => vec![Err(storage_failure(&failure))],
+        output => responses(context, output).into_iter().map(Ok).collect(),
+    }
+}
+
+fn responses(context: &Context, output: Output) -> Vec<pb::WatchResponse> {
     let base = |id: i64, revision: Revision| pb::WatchResponse {
         header: context.header(revision),
         watch_id: id,
@@ -106,12 +144,21 @@ fn answer(context: &Context, output: Output) -> Vec<pb::WatchResponse> {
     match output {
         Output::Created { id, revision } => vec![pb::WatchResponse { created: true, ..base(id, revision) }],
         Output::Refused { reason, revision } => {
-            vec![pb::WatchResponse { created: true, canceled: true, cancel_reason: reason, ..base(-1, revision) }]
+            vec![pb::WatchResponse {
+                created: true,
+                canceled: true,
+                cancel_reason: reason,
+                ..base(-1, revision)
+            }]
         }
         Output::Events { id, revision, events, fragment } => {
             let events = events.into_iter().map(event).collect();
             let response = pb::WatchResponse { events, ..base(id, revision) };
-            if fragment { fragments(response, context.limits.request_bytes + FRAGMENT_SLACK) } else { vec![response] }
+            if fragment {
+                fragments(response, context.limits.request_bytes + FRAGMENT_SLACK)
+            } else {
+                vec![response]
+            }
         }
         Output::Canceled { id, revision } => vec![pb::WatchResponse { canceled: true, ..base(id, revision) }],
         Output::Compacted { id, compacted } => {
@@ -119,6 +166,7 @@ fn answer(context: &Context, output: Output) -> Vec<pb::WatchResponse> {
             vec![pb::WatchResponse { canceled: true, compact_revision, ..base(id, Revision::NONE) }]
         }
         Output::Progress { id, revision } => vec![base(id.unwrap_or(-1), revision)],
+        Output::Ended(_) => Vec::new(),
     }
 }
 

@@ -29,7 +29,12 @@ pub struct LessorOptions {
 impl LessorOptions {
     /// For a cluster with this election timeout.
     pub fn for_election(timeout: Duration) -> Self {
-        Self { ttl_min: timeout.mul_f32(1.5), grace: timeout, tick: Duration::from_millis(250), expiries_per_tick: 512 }
+        Self {
+            ttl_min: timeout.mul_f32(1.5),
+            grace: timeout,
+            tick: Duration::from_millis(250),
+            expiries_per_tick: 512,
+        }
     }
 }
 
@@ -115,7 +120,8 @@ impl Lessor {
                 let Some(term) = counting.term else { continue };
                 (term, counting.deadlines.take_expired(now, self.options.expiries_per_tick))
             };
-            let mut proposals: FuturesUnordered<_> = expired.into_iter().map(|id| self.expire(id, term)).collect();
+            let mut proposals: FuturesUnordered<_> =
+                expired.into_iter().map(|id| self.expire(id, term)).collect();
             while proposals.next().await.is_some() {}
         }
     }

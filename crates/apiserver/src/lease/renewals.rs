@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use prost::Message;
-use setpoint_api::setpoint::peer::v1::{LeaderReply, LeaderRequest, RenewLeases, leader_reply, leader_request};
+use setpoint_api::setpoint::peer::v1::{
+    LeaderReply, LeaderRequest, RenewLeases, leader_reply, leader_request,
+};
 use setpoint_consensus::{CallError, Node};
 use setpoint_types::LeaseId;
 use tokio::sync::{mpsc, oneshot};

@@ -38,7 +38,9 @@ fn entry(committed: Committed) -> Entry {
     let Position { term, index } = committed.position;
     let body = match committed.payload {
         Payload::Blank => Body::Blank,
-        Payload::Batch(batch) => Body::Commands { stamp: batch.stamp(), commands: batch.commands().collect() },
+        Payload::Batch(batch) => {
+            Body::Commands { stamp: batch.stamp(), commands: batch.commands().collect() }
+        }
         Payload::Membership(record) => Body::Membership(record),
     };
     Entry { position: setpoint_store::Position { term, index }, body }
@@ -83,4 +85,3 @@ impl Machine for Applier {
         Ok(applied(now))
     }
 }
-

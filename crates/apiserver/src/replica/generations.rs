@@ -107,7 +107,9 @@ impl Generations {
     }
 
     fn open_engine(&self, folder: &Path) -> Result<Arc<dyn Engine>, GenerationError> {
-        self.engines.open(folder).map_err(|source| GenerationError::Tables { path: folder.to_owned(), source })
+        self.engines
+            .open(folder)
+            .map_err(|source| GenerationError::Tables { path: folder.to_owned(), source })
     }
 
     fn folder(&self, generation: u64) -> PathBuf {

@@ -24,8 +24,8 @@ use crate::watch::Hub;
 
 pub use applier::Applier;
 pub use generations::{Engines, GenerationError, Generations};
-pub use proposals::Proposals;
 use proposals::Answer;
+pub use proposals::Proposals;
 
 /// Who we are, on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,9 @@ impl Replica {
         let deadline = Instant::now() + self.patience;
         loop {
             match self.propose_once(command.clone(), deadline).await {
-                Err(ProposeError::NoLeader) if Instant::now() < deadline => tokio::time::sleep(LEADER_RETRY).await,
+                Err(ProposeError::NoLeader) if Instant::now() < deadline => {
+                    tokio::time::sleep(LEADER_RETRY).await
+                }
                 verdict => return verdict,
             }
         }

@@ -59,7 +59,14 @@ impl Hub {
     /// `newest` is the store's revision when nothing is applied yet.
     pub fn new(newest: Revision, ring_bytes_max: usize) -> Self {
         let ring = Ring::new(newest, ring_bytes_max);
-        Self { inner: Mutex::new(Inner { ring, router: Router::default(), streams: Vec::new(), free: Vec::new() }) }
+        Self {
+            inner: Mutex::new(Inner {
+                ring,
+                router: Router::default(),
+                streams: Vec::new(),
+                free: Vec::new(),
+            }),
+        }
     }
 
     /// The last revision whose changes watchers can see.

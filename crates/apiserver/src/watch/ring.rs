@@ -112,7 +112,10 @@ mod tests {
 
     fn set(revision: u64) -> Arc<Published> {
         let record = Record { key: "key".into(), replaced: None, change: Change::Delete };
-        Arc::new(Published::new(Arc::new(ChangeSet { revision: Revision::new(revision), records: vec![record] })))
+        Arc::new(Published::new(Arc::new(ChangeSet {
+            revision: Revision::new(revision),
+            records: vec![record],
+        })))
     }
 
     #[test]

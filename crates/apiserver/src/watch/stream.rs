@@ -28,22 +28,48 @@ pub enum Command {
         spec: WatchSpec,
     },
     /// A create request that cannot be served; it is answered in its turn.
-    Refuse { reason: String },
-    Cancel { id: WatchId },
+    Refuse {
+        reason: String,
+    },
+    Cancel {
+        id: WatchId,
+    },
     Progress,
 }
 
 /// What the stream answers.
 #[derive(Debug)]
 pub enum Output {
-    Created { id: WatchId, revision: Revision },
-    Refused { reason: String, revision: Revision },
-    Events { id: WatchId, revision: Revision, events: Vec<Event>, fragment: bool },
-    Canceled { id: WatchId, revision: Revision },
+    Created {
+        id: WatchId,
+        revision: Revision,
+    },
+    Refused {
+        reason: String,
+        revision: Revision,
+    },
+    Events {
+        id: WatchId,
+        revision: Revision,
+        events: Vec<Event>,
+        fragment: bool,
+    },
+    Canceled {
+        id: WatchId,
+        revision: Revision,
+    },
     /// A compaction overtook the watch; its changes are no longer to be had.
-    Compacted { id: WatchId, compacted: Revision },
+    Compacted {
+        id: WatchId,
+        compacted: Revision,
+    },
     /// Everything up to the revision was sent; of one watch, or of the whole stream.
-    Progress { id: Option<WatchId>, revision: Revision },
+    Progress {
+        id: Option<WatchId>,
+        revision: Revision,
+    },
+    /// The stream ends, and the client should go on elsewhere.
+    Ended(StreamEnd),
 }
 
 #[derive(Clone, Debug)]
@@ -82,6 +108,8 @@ pub struct WatchStream {
 pub enum StreamEnd {
     #[error("the client left")]
     ClientGone,
+    #[error("there is no leader, and the client asked not to be served without one")]
+    NoLeader,
     #[error(transparent)]
     Storage(#[from] EngineFailure),
 }
@@ -89,11 +117,27 @@ pub enum StreamEnd {
 type Flow = Result<(), StreamEnd>;
 
 impl WatchStream {
-    pub fn new(hub: Arc<Hub>, store: Arc<Store>, options: StreamOptions, output: mpsc::Sender<Output>) -> Self {
+    pub fn new(
+        hub: Arc<Hub>,
+        store: Arc<Store>,
+        options: StreamOptions,
+        output: mpsc::Sender<Output>,
+    ) -> Self {
         let wake = Arc::new(Notify::new());
         let slot = hub.open_stream(wake.clone());
         let sent = hub.newest();
-        Self { hub, store, slot, wake, options, watchers: BTreeMap::new(), next_id: 0, sent, output, reported: Load::default() }
+        Self {
+            hub,
+            store,
+            slot,
+            wake,
+            options,
+            watchers: BTreeMap::new(),
+            next_id: 0,
+            sent,
+            output,
+            reported: Load::default(),
+        }
     }
 
     /// Serves the stream until the client leaves. When the client stops sending, its watches go on.
@@ -153,7 +197,9 @@ impl WatchStream {
             return self.refuse("mvcc: duplicate watch ID provided on the WatchStream".to_owned()).await;
         }
         if self.watchers.len() >= self.options.watches_max {
-            return self.refuse(format!("the stream has {} watches, its most; open another", self.watchers.len())).await;
+            return self
+                .refuse(format!("the stream has {} watches, its most; open another", self.watchers.len()))
+                .await;
         }
         let id = id.unwrap_or_else(|| self.free_id());
         let newest = self.hub.watch(self.slot, &spec.range);
@@ -182,7 +228,9 @@ impl WatchStream {
         self.deliver().await?;
         self.hand_over();
         self.report();
-        let Some(from) = self.watchers.values().filter(|watcher| !watcher.synced).map(|watcher| watcher.next).min() else {
+        let Some(from) =
+            self.watchers.values().filter(|watcher| !watcher.synced).map(|watcher| watcher.next).min()
+        else {
             return Ok(false);
         };
         self.catch_up(from).await?;
@@ -237,7 +285,9 @@ impl WatchStream {
         let sets = match read {
             Ok(Ok(sets)) => sets,
             Ok(Err(ReadFailure::Engine(failure))) => return Err(failure.into()),
-            Ok(Err(ReadFailure::Rejected(Rejection::Compacted { oldest }))) => return self.cancel_below(oldest).await,
+            Ok(Err(ReadFailure::Rejected(Rejection::Compacted { oldest }))) => {
+                return self.cancel_below(oldest).await;
+            }
             // The store refuses history for no other reason; a cancelled read means that the node stops.
             Ok(Err(_)) | Err(_) => return Err(StreamEnd::ClientGone),
         };
@@ -261,7 +311,8 @@ impl WatchStream {
 
     async fn cancel_below(&mut self, compacted: Revision) -> Flow {
         let overtaken = |watcher: &Watcher| !watcher.synced && watcher.next < compacted;
-        let ids: Vec<_> = self.watchers.iter().filter(|(_, watcher)| overtaken(watcher)).map(|(id, _)| *id).collect();
+        let ids: Vec<_> =
+            self.watchers.iter().filter(|(_, watcher)| overtaken(watcher)).map(|(id, _)| *id).collect();
         for id in ids {
             self.cancel_compacted(id, compacted).await?;
         }
@@ -275,7 +326,8 @@ impl WatchStream {
 
     /// Gives each watch (that keeps up, or that does not) its share of the changes.
     async fn distribute(&mut self, sets: &[Arc<Published>], revision: Revision, synced: bool) -> Flow {
-        let ids: Vec<_> = self.watchers.iter().filter(|(_, watcher)| watcher.synced == synced).map(|(id, _)| *id).collect();
+        let ids: Vec<_> =
+            self.watchers.iter().filter(|(_, watcher)| watcher.synced == synced).map(|(id, _)| *id).collect();
         for id in ids {
             self.distribute_to(id, sets, revision).await?;
         }

@@ -57,7 +57,12 @@ impl Watcher {
     }
 
     /// The events of one revision that this watch wants, and moves past it.
-    pub fn events(&mut self, set: &Arc<Published>, store: &Store, events: &mut Vec<Event>) -> Result<(), PreviousMissing> {
+    pub fn events(
+        &mut self,
+        set: &Arc<Published>,
+        store: &Store,
+        events: &mut Vec<Event>,
+    ) -> Result<(), PreviousMissing> {
         let revision = set.revision();
         if revision < self.next {
             return Ok(());

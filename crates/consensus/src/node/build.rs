@@ -173,7 +173,10 @@ impl Node {
 }
 
 /// Reads how far the machine has come and prepares the directories beside it.
-async fn open_machine(config: &Config, machine: Arc<dyn Machine>) -> Result<(Applied, Arc<Depot>), StartError> {
+async fn open_machine(
+    config: &Config,
+    machine: Arc<dyn Machine>,
+) -> Result<(Applied, Arc<Depot>), StartError> {
     let (snap, recv) = (config.directory.join("snap"), config.directory.join("recv"));
     let opened = spawn_blocking(move || {
         remove(&recv)?;
@@ -218,4 +221,3 @@ fn start_error(error: DepotError) -> StartError {
         other => StartError::Inconsistent(other.to_string()),
     }
 }
-

@@ -82,7 +82,8 @@ impl Node {
         }
         if id != self.id() {
             let ids = BTreeSet::from([id.0]);
-            let change = if voter { ChangeMembers::RemoveVoters(ids) } else { ChangeMembers::RemoveNodes(ids) };
+            let change =
+                if voter { ChangeMembers::RemoveVoters(ids) } else { ChangeMembers::RemoveNodes(ids) };
             return self.change(change, false).await;
         }
         self.hand_over(&status).await?;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openraft::{Instant as _, ServerState};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::error::Fatal;
+use openraft::{Instant as _, ServerState};
 use setpoint_types::NodeId;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -127,7 +127,8 @@ pub fn read(raft: &Raft, progress: &Progress) -> Status {
     let stored = &metrics.membership_config;
     let voters: Vec<u64> = stored.voter_ids().collect();
     let member = |(id, peer): (&u64, &Peer)| {
-        let matched = metrics.replication.as_ref().and_then(|matched| matched.get(id)).and_then(Option::as_ref);
+        let matched =
+            metrics.replication.as_ref().and_then(|matched| matched.get(id)).and_then(Option::as_ref);
         let matched = matched.map(|log_id| log_id.index);
         (NodeId(*id), MemberStatus { peer: peer.clone(), voter: voters.contains(id), matched })
     };

@@ -25,7 +25,11 @@ pub enum DepotError {
     #[error("the state machine returned a membership that cannot be read")]
     Membership(#[source] CodecError),
     #[error("the checkpoint directory {} could not be prepared", directory.display())]
-    Directory { directory: PathBuf, #[source] source: io::Error },
+    Directory {
+        directory: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("the checkpoint is older than the snapshot it stands for")]
     Stale,
     #[error("the runtime is shutting down")]

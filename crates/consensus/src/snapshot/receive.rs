@@ -7,12 +7,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use setpoint_api::setpoint::peer::v1 as proto;
 use setpoint_api::setpoint::peer::v1::snapshot_part::Part;
-use tokio::sync::{MutexGuard, mpsc};
+use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -60,40 +61,42 @@ impl ReceiveError {
 pub struct Receiver {
     directory: PathBuf,
     stall: Duration,
-    turn: tokio::sync::Mutex<()>,
+    /// Held by whoever writes to the directory, also after its transfer was given up.
+    turn: Arc<tokio::sync::Mutex<()>>,
     current: Mutex<CancellationToken>,
 }
 
 /// A complete, durable snapshot. No other transfer starts while this value lives.
-pub struct Received<'a> {
+pub struct Received {
     pub leader: Vote,
     pub meta: SnapshotMeta,
     pub directory: PathBuf,
-    _turn: MutexGuard<'a, ()>,
+    _turn: OwnedMutexGuard<()>,
 }
 
 impl Receiver {
     pub fn new(directory: PathBuf, stall: Duration) -> Self {
-        Self { directory, stall, turn: tokio::sync::Mutex::default(), current: Mutex::default() }
+        Self { directory, stall, turn: Arc::default(), current: Mutex::default() }
     }
 
-    pub async fn receive(&self, mut parts: Streaming<proto::SnapshotPart>) -> Result<Received<'_>, ReceiveError> {
+    pub async fn receive(
+        &self,
+        mut parts: Streaming<proto::SnapshotPart>,
+    ) -> Result<Received, ReceiveError> {
         let superseded = CancellationToken::new();
         std::mem::replace(&mut *self.current.lock(), superseded.clone()).cancel();
-        let turn = self.turn.lock().await;
+        let turn = Arc::clone(&self.turn).lock_owned().await;
         tokio::select! {
             () = superseded.cancelled() => Err(ReceiveError::Superseded),
-            received = self.receive_parts(&mut parts) => {
-                let (leader, meta) = received?;
-                Ok(Received { leader, meta, directory: self.directory.clone(), _turn: turn })
-            }
+            received = self.receive_parts(&mut parts, turn) => received,
         }
     }
 
     async fn receive_parts(
         &self,
         parts: &mut Streaming<proto::SnapshotPart>,
-    ) -> Result<(Vote, SnapshotMeta), ReceiveError> {
+        turn: OwnedMutexGuard<()>,
+    ) -> Result<Received, ReceiveError> {
         let Part::Header(header) = self.next(parts).await? else {
             return Err(ReceiveError::Order("the header is not first"));
         };
@@ -101,7 +104,8 @@ impl Receiver {
 
         let (chunks, queue) = mpsc::channel(CHUNKS_AHEAD);
         let directory = self.directory.clone();
-        let writing = spawn_blocking(move || Writer::run(directory, queue));
+        // The turn goes with the writer, which may outlive this transfer by a moment.
+        let writing = spawn_blocking(move || (Writer::run(directory, queue), turn));
         let announced = loop {
             match self.next(parts).await? {
                 // If the writer has ended, its error is the reason; it comes out below.
@@ -114,11 +118,11 @@ impl Receiver {
             }
         };
         drop(chunks);
-        let written = writing.await.map_err(|error| ReceiveError::Write(io::Error::other(error)))??;
-        if announced != Some(written) {
+        let (written, turn) = writing.await.map_err(|error| ReceiveError::Write(io::Error::other(error)))?;
+        if announced != Some(written?) {
             return Err(ReceiveError::Order("the end does not match what came before"));
         }
-        Ok((leader, meta))
+        Ok(Received { leader, meta, directory: self.directory.clone(), _turn: turn })
     }
 
     async fn next(&self, parts: &mut Streaming<proto::SnapshotPart>) -> Result<Part, ReceiveError> {
@@ -158,7 +162,10 @@ struct Open {
 
 impl Writer {
     /// Writes chunks until there are no more. Returns the number of files and bytes, all durable.
-    fn run(directory: PathBuf, mut chunks: mpsc::Receiver<proto::SnapshotChunk>) -> Result<(u64, u64), ReceiveError> {
+    fn run(
+        directory: PathBuf,
+        mut chunks: mpsc::Receiver<proto::SnapshotChunk>,
+    ) -> Result<(u64, u64), ReceiveError> {
         empty_directory(&directory).map_err(ReceiveError::Write)?;
         let mut writer = Self { directory, open: None, files: 0, bytes: 0 };
         while let Some(chunk) = chunks.blocking_recv() {
@@ -177,7 +184,11 @@ impl Writer {
             self.close()?;
             self.open = Some(create(&self.directory, chunk.file)?);
             self.files += 1;
-        } else if self.open.as_ref().is_none_or(|open| (&open.name, open.length) != (&chunk.file, chunk.offset)) {
+        } else if self
+            .open
+            .as_ref()
+            .is_none_or(|open| (&open.name, open.length) != (&chunk.file, chunk.offset))
+        {
             return Err(ReceiveError::Order("a chunk does not continue the one before it"));
         }
         let open = self.open.as_mut().ok_or(ReceiveError::Order("a chunk without a file"))?;
@@ -197,7 +208,8 @@ impl Writer {
 
 fn create(directory: &Path, name: String) -> Result<Open, ReceiveError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let is_plain = name.len() <= NAME_BYTES_MAX && name.bytes().all(plain) && !matches!(&*name, "" | "." | "..");
+    let is_plain =
+        name.len() <= NAME_BYTES_MAX && name.bytes().all(plain) && !matches!(&*name, "" | "." | "..");
     if !is_plain {
         return Err(ReceiveError::Name { name });
     }
@@ -233,7 +245,8 @@ mod tests {
 
     #[test]
     fn files_arrive_whole_also_empty_ones() {
-        let (parent, outcome) = check(vec![chunk("a", 0, b"one "), chunk("a", 4, b"two"), chunk("b", 0, b"")]);
+        let (parent, outcome) =
+            check(vec![chunk("a", 0, b"one "), chunk("a", 4, b"two"), chunk("b", 0, b"")]);
         assert_eq!(outcome.expect("all chunks are in order"), (2, 7));
         let read = |name| std::fs::read(parent.path().join("recv").join(name)).expect("the file was written");
         assert_eq!((&read("a")[..], &read("b")[..]), (&b"one two"[..], &b""[..]));
@@ -248,9 +261,18 @@ mod tests {
     #[test]
     fn gaps_and_repeated_files_are_refused() {
         assert!(matches!(check(vec![chunk("a", 1, b"x")]).1, Err(ReceiveError::Order(_))));
-        assert!(matches!(check(vec![chunk("a", 0, b"x"), chunk("a", 2, b"x")]).1, Err(ReceiveError::Order(_))));
-        assert!(matches!(check(vec![chunk("a", 0, b"x"), chunk("b", 1, b"x")]).1, Err(ReceiveError::Order(_))));
-        assert!(matches!(check(vec![chunk("a", 0, b"x"), chunk("a", 0, b"x")]).1, Err(ReceiveError::Write(_))));
+        assert!(matches!(
+            check(vec![chunk("a", 0, b"x"), chunk("a", 2, b"x")]).1,
+            Err(ReceiveError::Order(_))
+        ));
+        assert!(matches!(
+            check(vec![chunk("a", 0, b"x"), chunk("b", 1, b"x")]).1,
+            Err(ReceiveError::Order(_))
+        ));
+        assert!(matches!(
+            check(vec![chunk("a", 0, b"x"), chunk("a", 0, b"x")]).1,
+            Err(ReceiveError::Write(_))
+        ));
     }
 
     #[test]

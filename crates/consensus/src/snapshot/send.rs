@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use openraft::RPCTypes;
+use openraft::error::ErrorSource;
+use openraft::impls::BoxedErrorSource;
+use openraft::{RPCTypes, StorageError};
 use setpoint_api::setpoint::peer::v1 as proto;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -19,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::warn;
 
-use super::depot::{Checkpoint, Depot};
+use super::depot::{Checkpoint, Depot, DepotError};
 use crate::raft::{SnapshotError, SnapshotMeta, Vote};
 use crate::transport::{Lane, Link, wire};
 
@@ -36,9 +38,15 @@ pub async fn send(
     depot: &Depot,
     stall: Duration,
 ) -> Result<Vote, SnapshotError> {
-    let checkpoint = depot.checkpoint(meta.last_log_id).await.map_err(|error| {
-        warn!(error = &error as &dyn std::error::Error, "a checkpoint for a follower could not be made");
-        link.unreachable(&error)
+    let checkpoint = depot.checkpoint(meta.last_log_id).await.map_err(|error| match error {
+        // Ours, not the follower's, and final.
+        DepotError::Machine(failure) => {
+            SnapshotError::from(StorageError::read_snapshot(None, BoxedErrorSource::from_error(&failure)))
+        }
+        other => {
+            warn!(error = &other as &dyn std::error::Error, "a checkpoint for a follower could not be made");
+            link.unreachable(&other).into()
+        }
     })?;
     let (parts, stream) = mpsc::channel(CHUNKS_AHEAD);
     let sent = Arc::new(AtomicU64::new(0));
@@ -108,7 +116,8 @@ impl Reader {
         }
         names.sort();
         for name in names {
-            let text = name.to_str().ok_or_else(|| io::Error::other("a checkpoint file's name is not text"))?;
+            let text =
+                name.to_str().ok_or_else(|| io::Error::other("a checkpoint file's name is not text"))?;
             if !self.send_file(text, File::open(directory.join(&name))?)? {
                 return Ok(());
             }
@@ -165,4 +174,3 @@ fn read_chunk(file: &mut File) -> io::Result<Bytes> {
     data.truncate(length);
     Ok(data.freeze())
 }
-

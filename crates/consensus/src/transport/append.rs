@@ -63,7 +63,8 @@ where
         let (requests, queue) = mpsc::channel(IN_FLIGHT_REQUESTS);
         let mut client = link.client(Lane::Replication)?;
         let opening = client.append(link.request(ReceiverStream::new(queue)));
-        let opened = timeout(stall, opening).await.map_err(|_| link.timed_out(RPCTypes::AppendEntries, stall))?;
+        let opened =
+            timeout(stall, opening).await.map_err(|_| link.timed_out(RPCTypes::AppendEntries, stall))?;
         let replies = opened.map_err(|status| link.failed(&status))?.into_inner();
         let requests = Some(requests);
         Ok(Self { link, stall, input: Some(input), requests, replies, in_flight: VecDeque::new(), bytes: 0 })
@@ -175,7 +176,10 @@ pub fn conflict(
     Ok(StreamAppendError::Conflict(previous))
 }
 
-pub fn outvoted(link: &Link, newer: Option<proto::Ballot>) -> Result<StreamAppendError<TypeConfig>, RpcError> {
+pub fn outvoted(
+    link: &Link,
+    newer: Option<proto::Ballot>,
+) -> Result<StreamAppendError<TypeConfig>, RpcError> {
     match wire::newer(newer, link.us()) {
         Ok(vote) => Ok(StreamAppendError::HigherVote(vote)),
         Err(malformed) => Err(link.unreachable(&malformed).into()),

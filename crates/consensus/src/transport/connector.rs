@@ -45,6 +45,8 @@ const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(3);
 /// Lets a stream run at full speed over a link of some milliseconds.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
+/// Entries and chunks are large and have their connections to themselves: fewer frames are less work.
+const FRAME_BYTES_MAX: u32 = 256 << 10;
 
 impl TcpConnector {
     pub fn new(tls: Option<ClientTlsConfig>) -> Self {
@@ -85,4 +87,5 @@ pub fn peer_listener() -> Server {
         .http2_keepalive_timeout(Some(KEEP_ALIVE_PATIENCE))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES_MAX)
 }

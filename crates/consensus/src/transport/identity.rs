@@ -42,7 +42,9 @@ impl Identity {
         }
         let from = NodeId(read(metadata, FROM)?);
         if from == self.node {
-            return Err(Status::failed_precondition(format!("this is node {from} itself; the id is used twice")));
+            return Err(Status::failed_precondition(format!(
+                "this is node {from} itself; the id is used twice"
+            )));
         }
         Ok(from)
     }
@@ -54,8 +56,9 @@ fn hexadecimal(number: u64) -> MetadataValue<Ascii> {
 
 fn read(metadata: &MetadataMap, key: &'static str) -> Result<u64, Status> {
     let text = metadata.get(key).and_then(|value| value.to_str().ok());
-    text.and_then(|text| u64::from_str_radix(text, 16).ok())
-        .ok_or_else(|| Status::failed_precondition(format!("the call has no readable {key}; is the caller a peer?")))
+    text.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or_else(|| {
+        Status::failed_precondition(format!("the call has no readable {key}; is the caller a peer?"))
+    })
 }
 
 #[cfg(test)]

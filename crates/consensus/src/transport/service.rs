@@ -39,7 +39,8 @@ impl PeerHandler {
     /// The caller and what it says.
     fn admit<T>(&self, request: Request<T>) -> Result<(NodeId, T), Status> {
         let admitted = self.node.identity().admit(request.metadata());
-        let from = admitted.inspect_err(|status| warn!(reason = status.message(), "a peer was turned away"))?;
+        let from =
+            admitted.inspect_err(|status| warn!(reason = status.message(), "a peer was turned away"))?;
         Ok((from, request.into_inner()))
     }
 
@@ -80,12 +81,16 @@ impl Peer for PeerHandler {
             Ok(Err(StreamAppendError::HigherVote(vote))) => Ok(verdict(Verdict::Outvoted, Some(&vote))),
             Err(fatal) => Err(stopped(fatal)),
         });
-        let complaint = stream::once(async move { malformed.lock().take() })
-            .filter_map(|malformed: Option<Malformed>| async move { malformed.map(|malformed| Err(malformed.into())) });
+        let complaint = stream::once(async move { malformed.lock().take() }).filter_map(
+            |malformed: Option<Malformed>| async move { malformed.map(|malformed| Err(malformed.into())) },
+        );
         Ok(Response::new(results.chain(complaint).boxed()))
     }
 
-    async fn heartbeat(&self, request: Request<proto::AppendRequest>) -> Result<Response<proto::AppendReply>, Status> {
+    async fn heartbeat(
+        &self,
+        request: Request<proto::AppendRequest>,
+    ) -> Result<Response<proto::AppendReply>, Status> {
         let (from, request) = self.admit(request)?;
         let append = wire::read_append(request, from)?;
         let reply = match self.node.raft().append_entries(append).await.map_err(stopped)? {
@@ -105,7 +110,10 @@ impl Peer for PeerHandler {
         Ok(Response::new(wire::vote_reply(&response)))
     }
 
-    async fn pre_vote(&self, request: Request<proto::VoteRequest>) -> Result<Response<proto::VoteReply>, Status> {
+    async fn pre_vote(
+        &self,
+        request: Request<proto::VoteRequest>,
+    ) -> Result<Response<proto::VoteReply>, Status> {
         let (from, request) = self.admit(request)?;
         let request = wire::read_vote_request(request, from)?;
         let response = self.node.raft().pre_vote(request).await.map_err(stopped)?;
@@ -134,7 +142,11 @@ impl Peer for PeerHandler {
         let received = self.node.receiver().receive(parts).await.map_err(|error| {
             warn!(node = %from, %error, "a snapshot was not received");
             let message = error.to_string();
-            if error.is_senders_fault() { Status::invalid_argument(message) } else { Status::aborted(message) }
+            if error.is_senders_fault() {
+                Status::invalid_argument(message)
+            } else {
+                Status::aborted(message)
+            }
         })?;
         let leader = wire::owned(received.leader, from)?;
         if let Some(last) = received.meta.last_log_id

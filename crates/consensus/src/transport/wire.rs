@@ -41,7 +41,11 @@ pub fn leader(ballot: Option<proto::Ballot>) -> Result<Vote, Malformed> {
 
 /// The ballot of the node that sent it.
 pub fn owned(vote: Vote, sender: NodeId) -> Result<Vote, Malformed> {
-    if vote.leader_id.voted_for == sender.0 { Ok(vote) } else { Err(Malformed("the ballot is not the sender's")) }
+    if vote.leader_id.voted_for == sender.0 {
+        Ok(vote)
+    } else {
+        Err(Malformed("the ballot is not the sender's"))
+    }
 }
 
 /// A newer ballot reported by a peer. It cannot be our own leadership: we would know of that.
@@ -90,7 +94,11 @@ pub fn read_append(
 }
 
 /// Entries without a gap, each no older than the one before it and none newer than the leader.
-fn read_entries(mut bytes: Bytes, previous: Option<LogId>, leader_term: u64) -> Result<Vec<Entry>, Malformed> {
+fn read_entries(
+    mut bytes: Bytes,
+    previous: Option<LogId>,
+    leader_term: u64,
+) -> Result<Vec<Entry>, Malformed> {
     let mut entries = Vec::new();
     let (mut term, mut next) = match previous {
         Some(previous) => (*previous.leader_id, previous.index.checked_add(1)),
@@ -119,7 +127,10 @@ pub fn vote_request(request: &VoteRequest<TypeConfig>) -> proto::VoteRequest {
     }
 }
 
-pub fn read_vote_request(request: proto::VoteRequest, sender: NodeId) -> Result<VoteRequest<TypeConfig>, Malformed> {
+pub fn read_vote_request(
+    request: proto::VoteRequest,
+    sender: NodeId,
+) -> Result<VoteRequest<TypeConfig>, Malformed> {
     let vote = owned(vote(request.candidate)?, sender)?;
     if vote.committed {
         return Err(Malformed("a candidate claims to be elected already"));
@@ -187,7 +198,10 @@ mod tests {
             (request(leader, Some(at(2, 4)), &[at(1, 5)]), "an older term"),
             (request(leader, Some(at(2, 4)), &[at(4, 5)]), "a term after the leader's"),
             (request(leader, Some(at(2, u64::MAX)), &[at(2, 0)]), "an index past the last"),
-            (proto::AppendRequest { entries: Bytes::from_static(b"?"), ..request(leader, None, &[]) }, "no entry"),
+            (
+                proto::AppendRequest { entries: Bytes::from_static(b"?"), ..request(leader, None, &[]) },
+                "no entry",
+            ),
             (proto::AppendRequest::default(), "nothing"),
         ] {
             assert!(read_append(wrong, SENDER).is_err(), "{why} was accepted");

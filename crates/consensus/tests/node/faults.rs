@@ -51,7 +51,10 @@ async fn a_leader_without_a_quorum_confirms_nothing_and_gives_way() {
     assert_eq!(old.node.read_barrier().await, Err(ReadError::NoQuorum));
 
     let others: Vec<_> = cluster.followers(old).collect();
-    eventually("the majority has a new leader", || others.iter().any(|node| node.status().role == Role::Leader)).await;
+    eventually("the majority has a new leader", || {
+        others.iter().any(|node| node.status().role == Role::Leader)
+    })
+    .await;
     others[0].put_patiently("after the cut").await;
     others[0].node.read_barrier().await.expect("the majority serves reads");
     // It may not know it yet, but it cannot have this, and must not pretend to be current.
@@ -62,7 +65,11 @@ async fn a_leader_without_a_quorum_confirms_nothing_and_gives_way() {
     cluster.network.heal();
     cluster.agree_on(&bytes("after the cut")).await;
     eventually("the old leader follows", || old.status().role == Role::Follower).await;
-    assert_eq!(cluster.leader().await.status().term, term, "coming back must not cost the cluster its leader");
+    assert_eq!(
+        cluster.leader().await.status().term,
+        term,
+        "coming back must not cost the cluster its leader"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

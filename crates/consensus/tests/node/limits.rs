@@ -64,7 +64,10 @@ async fn a_follower_hears_what_the_leader_could_not_take() {
     .await;
     let refused = follower.host.refused.lock();
     assert!(!refused.is_empty() && refused.iter().all(|(_, reason)| *reason == Refusal::Overloaded));
-    assert!(refused.iter().all(|(command, _)| !follower.machine.contains(command)), "refused means not proposed");
+    assert!(
+        refused.iter().all(|(command, _)| !follower.machine.contains(command)),
+        "refused means not proposed"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

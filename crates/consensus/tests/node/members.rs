@@ -25,7 +25,8 @@ async fn a_machine_joins_catches_up_and_votes() {
     let seeds = ["node-9:1".to_owned(), asked];
     let admission = join(&*connector, &seeds, &newcomer, Duration::from_secs(5)).await.expect("admitted");
     assert_eq!((admission.cluster, admission.node), (ClusterId(0xc1), NodeId(4)));
-    let voters: Vec<_> = admission.members.iter().filter(|member| member.voter).map(|member| member.node).collect();
+    let voters: Vec<_> =
+        admission.members.iter().filter(|member| member.voter).map(|member| member.node).collect();
     assert_eq!(voters, [NodeId(1), NodeId(2), NodeId(3)]);
 
     cluster.start_node(4).await.applied(&bytes("before 29")).await;

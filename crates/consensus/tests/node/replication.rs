@@ -134,9 +134,8 @@ async fn peers_talk_over_tls() {
     let certificate = certified.cert.pem();
     let identity = Identity::from_pem(&certificate, certified.signing_key.serialize_pem());
     let server = ServerTlsConfig::new().identity(identity);
-    let client = ClientTlsConfig::new()
-        .ca_certificate(Certificate::from_pem(&certificate))
-        .domain_name("peers.test");
+    let client =
+        ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&certificate)).domain_name("peers.test");
     let cluster = Cluster::start(3, Options { tls: Some((server, client)), ..Options::default() }).await;
     for node in cluster.nodes.values() {
         node.put(format!("secret of {}", node.id)).await;

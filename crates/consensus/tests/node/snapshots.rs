@@ -113,7 +113,8 @@ async fn a_transfer_that_is_cut_is_made_again() {
     cluster.network.limit_bytes(&names.0, &names.1, 1 << 20);
     cluster.start_node(lost).await;
     eventually("a transfer began", || *cluster.node(leader).machine.checkpoints.lock() > 0).await;
-    eventually("it was given up and begun again", || *cluster.node(leader).machine.checkpoints.lock() > 1).await;
+    eventually("it was given up and begun again", || *cluster.node(leader).machine.checkpoints.lock() > 1)
+        .await;
     assert_eq!(*cluster.node(lost).machine.installs.lock(), 0);
     cluster.network.heal();
     cluster.agree_on(&bytes("missed 99")).await;

@@ -79,7 +79,6 @@ impl TestNode {
         let applied = timeout(PATIENCE, self.machine.applied_command(command)).await;
         applied.unwrap_or_else(|_| panic!("{command:?} did not reach node {}", self.id));
     }
-
 }
 
 impl Drop for TestNode {

@@ -27,7 +27,6 @@ pub struct ToyMachine {
     fails: Mutex<bool>,
     pub checkpoints: Mutex<usize>,
     pub installs: Mutex<usize>,
-    pub waiters: Mutex<std::collections::HashMap<Bytes, tokio::sync::oneshot::Sender<()>>>,
 }
 
 impl ToyMachine {
@@ -44,17 +43,19 @@ impl ToyMachine {
             fails: Mutex::default(),
             checkpoints: Mutex::default(),
             installs: Mutex::default(),
-            waiters: Mutex::default(),
         }
     }
 
-    pub fn waiter(&self, c: Bytes) -> tokio::sync::oneshot::Receiver<()> { let (a, b) = tokio::sync::oneshot::channel(); self.waiters.lock().insert(c, a); b }
     pub fn commands(&self) -> Vec<Bytes> {
         self.state.lock().commands.clone()
     }
 
     pub fn len(&self) -> usize {
         self.state.lock().commands.len()
+    }
+
+    pub fn membership(&self) -> Option<Bytes> {
+        self.state.lock().applied.membership.clone()
     }
 
     /// The stamps of the entries that carried commands, in order.
@@ -105,7 +106,7 @@ impl Machine for ToyMachine {
             state.applied.position = Some(position);
             match payload {
                 Payload::Blank => {}
-                Payload::Batch(batch) => { push(&mut state, &batch); for c in batch.commands() { if let Some(w) = self.waiters.lock().remove(&c) { let _ = w.send(()); } } }
+                Payload::Batch(batch) => push(&mut state, &batch),
                 Payload::Membership(bytes) => state.applied.membership = Some(bytes),
             }
         }

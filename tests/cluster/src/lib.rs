@@ -1,0 +1,27 @@
+//! Clusters of real `setpointd` processes under faults, and the check of everything their clients were told.
+//!
+//! - [`testbed`]: a cluster, the [`mesh`] between its nodes, and clients for each of them
+//! - [`load`] does bounded work from several clients at once and records it as a [`history`]; [`follow`] watches meanwhile
+//! - [`dump`] reads a node's whole log of changes; [`check`] holds the history against it
+//! - [`certificates`], [`wire`], [`volume`]: TLS, malformed requests, small and failing disks
+//!
+//! Times are never asserted on, only orders: these tests run on machines that are busy with something else. Whatever is
+//! random comes from a seed, which a failing test prints; `SETPOINT_SEED` repeats it.
+//!
+//! Not here: how processes are started (`setpoint-etcd-tests`), and the comparison with etcd.
+
+#![expect(clippy::print_stderr, reason = "the test runner shows it with a failure")]
+
+pub mod certificates;
+pub mod check;
+pub mod client;
+pub mod dump;
+pub mod follow;
+pub mod history;
+pub mod load;
+pub mod mesh;
+pub mod model;
+pub mod socket;
+pub mod testbed;
+pub mod volume;
+pub mod wire;
