@@ -249,6 +249,26 @@ fn a_closed_engine_keeps_its_rows() {
 }
 
 #[test]
+fn tables_can_be_looked_at_without_changing_them() {
+    let home = TempDir::new().expect("a temporary directory");
+    let dir = home.path().join("tables");
+    put(&*open_rocks(&dir), Table::Meta, b"row", b"1");
+    let files = || -> std::collections::BTreeMap<_, _> {
+        let files =
+            std::fs::read_dir(&dir).expect("the directory is listed").map(|file| file.expect("a file"));
+        let tables = files.filter(|file| !file.file_name().to_string_lossy().contains("LOG"));
+        tables.map(|file| (file.file_name(), std::fs::read(file.path()).expect("it is read"))).collect()
+    };
+    let before = files();
+    let engine = RocksEngine::open_read_only(&dir, &OPTIONS).expect("the tables open");
+    assert_eq!(all(&engine, Table::Meta), [(b"row".into(), b"1".into())]);
+    assert!(engine.write(batch(|batch| batch.put(Table::Meta, b"row", b"2"))).is_err());
+    drop(engine);
+    assert_eq!(files(), before);
+    assert!(RocksEngine::open_read_only(&home.path().join("missing"), &OPTIONS).is_err());
+}
+
+#[test]
 fn reclaiming_space_loses_no_row() {
     on_both(|engine, _, _| {
         for key in 0u8..=255 {

@@ -1,0 +1,199 @@
+//! Reads that a compaction and its collection overtake at the worst moment: between choosing keys and reading rows.
+//!
+//! The engine here does that to them on request. `stress` tries the same with threads and luck.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use setpoint_store::command::{Command, Proposal, ProposalId, Put, Range};
+use setpoint_store::engine::{Table, Visit, WriteBatch};
+use setpoint_store::{
+    Body, Engine, EngineFailure, Entry, MemoryEngine, Position, ReadFailure, Rejection, Size, Store,
+};
+use setpoint_types::{KeyRange, NodeId, Revision, Timestamp};
+
+/// Which access is interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    Scan,
+    Fetch,
+}
+
+type Interruption = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Interrupted {
+    rows: MemoryEngine,
+    armed: Mutex<Option<(Moment, Interruption)>>,
+}
+
+impl Interrupted {
+    fn reached(&self, moment: Moment) {
+        let due = self.armed.lock().take_if(|(armed, _)| *armed == moment);
+        if let Some((_, interruption)) = due {
+            interruption();
+        }
+    }
+}
+
+impl Engine for Interrupted {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineFailure> {
+        if table == Table::Records {
+            self.reached(Moment::Fetch);
+        }
+        self.rows.get(table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineFailure> {
+        self.reached(Moment::Scan);
+        self.rows.scan(table, from, to, visit)
+    }
+
+    fn write(&self, batch: WriteBatch) -> Result<(), EngineFailure> {
+        self.rows.write(batch)
+    }
+
+    fn flush(&self) -> Result<(), EngineFailure> {
+        self.rows.flush()
+    }
+
+    fn checkpoint(&self, dir: &Path) -> Result<(), EngineFailure> {
+        self.rows.checkpoint(dir)
+    }
+
+    fn size(&self) -> Size {
+        self.rows.size()
+    }
+
+    fn reclaim(&self) -> Result<(), EngineFailure> {
+        self.rows.reclaim()
+    }
+}
+
+fn apply(store: &Store, command: Command) {
+    let index = store.applied().position.map_or(1, |position| position.index + 1);
+    let id = ProposalId { node: NodeId(1), sequence: index };
+    let body = Body::Commands { stamp: Timestamp(0), commands: vec![Proposal { id, command }.encode()] };
+    let entry = Entry { position: Position { term: 1, index }, body };
+    let outcome = store.apply(&[entry], NodeId(1)).expect("the entry applies");
+    assert!(outcome.verdicts.iter().all(|(_, verdict)| verdict.is_ok()), "{:?}", outcome.verdicts);
+}
+
+fn put(store: &Store, key: &str, value: &str) {
+    let put = Put { key: key.to_owned().into(), value: value.to_owned().into(), ..Put::default() };
+    apply(store, Command::Put(put));
+}
+
+/// The newest revision before the interruption, and the one it compacts at.
+const BEFORE: i64 = 4;
+const AFTER: i64 = 6;
+
+/// A store of which the next access of that kind is interrupted: `a` is put twice more, and nothing older is kept.
+fn interrupted(moment: Moment) -> Arc<Store> {
+    let engine = Arc::new(Interrupted::default());
+    let store = Arc::new(Store::open(engine.clone()).expect("nothing loads"));
+    for (key, value) in [("a", "1"), ("b", "1"), ("a", "2")] {
+        put(&store, key, value);
+    }
+    assert_eq!(store.revision().wire(), BEFORE);
+    let later = Arc::downgrade(&store);
+    *engine.armed.lock() = Some((
+        moment,
+        Box::new(move || {
+            let store = later.upgrade().expect("the store is being read");
+            put(&store, "a", "3");
+            put(&store, "a", "4");
+            apply(&store, Command::Compact { revision: AFTER });
+            assert!(store.collect(usize::MAX).expect("the collection goes on").deleted > 0);
+        }),
+    ));
+    store
+}
+
+fn everything(revision: i64) -> Range {
+    Range { revision, ..Range::latest(KeyRange::From(Bytes::new())) }
+}
+
+fn assert_compacted<T>(answer: Result<T, ReadFailure>) {
+    let oldest = Revision::new(AFTER as u64);
+    match answer {
+        Err(ReadFailure::Rejected(rejection)) => assert_eq!(rejection, Rejection::Compacted { oldest }),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("an overtaken read has no answer"),
+    }
+}
+
+#[test]
+fn a_range_at_a_revision_that_is_compacted_meanwhile_is_refused() {
+    for moment in [Moment::Scan, Moment::Fetch] {
+        for revision in [2, 3] {
+            assert_compacted(interrupted(moment).range(&everything(revision)));
+        }
+    }
+    // At the newest revision the keys are chosen before anything can happen.
+    assert_compacted(interrupted(Moment::Fetch).range(&everything(BEFORE)));
+    // Without values there is nothing that could be missing but keys.
+    let keys_only = Range { keys_only: true, ..everything(3) };
+    assert_compacted(interrupted(Moment::Scan).range(&keys_only));
+    let count_only = Range { count_only: true, ..everything(3) };
+    assert_compacted(interrupted(Moment::Scan).range(&count_only));
+}
+
+#[test]
+fn a_range_of_the_newest_state_is_read_again() {
+    let store = interrupted(Moment::Fetch);
+    let answer = store.range(&everything(0)).expect("there is a newer state to read");
+    assert_eq!((answer.revision.wire(), answer.count), (AFTER, 2));
+    assert_eq!(answer.kvs[0].value, "4");
+}
+
+/// So many keys that they are chosen by a scan.
+#[test]
+fn a_long_range_of_the_newest_state_is_read_again() {
+    let engine = Arc::new(Interrupted::default());
+    let store = Arc::new(Store::open(engine.clone()).expect("nothing loads"));
+    (0..2_100).for_each(|n| put(&store, &format!("{n:05}"), "old"));
+    let later = Arc::downgrade(&store);
+    let interruption = Box::new(move || {
+        let store = later.upgrade().expect("the store is being read");
+        (0..50).for_each(|n| put(&store, &format!("{n:05}"), "new"));
+        apply(&store, Command::Compact { revision: store.revision().wire() });
+        assert!(store.collect(usize::MAX).expect("the collection goes on").deleted > 0);
+    });
+    *engine.armed.lock() = Some((Moment::Scan, interruption));
+    let answer = store.range(&everything(0)).expect("there is a newer state to read");
+    assert_eq!((answer.revision, answer.kvs.len()), (store.revision(), 2_100));
+    assert_eq!(answer.kvs.iter().filter(|kv| kv.value == "new").count(), 50);
+}
+
+#[test]
+fn history_that_is_compacted_meanwhile_is_refused() {
+    assert_compacted(interrupted(Moment::Scan).changes(Revision::new(3), usize::MAX));
+}
+
+#[test]
+fn a_page_of_a_revision_that_is_compacted_meanwhile_is_refused() {
+    for moment in [Moment::Scan, Moment::Fetch] {
+        let store = interrupted(moment);
+        // Counting at the newest revision touches no rows, so the first page is the one interrupted.
+        let mut pages = store.open_pages(&everything(0)).expect("the newest revision is kept");
+        assert_compacted(store.next_page(&mut pages, 1));
+    }
+}
+
+#[test]
+fn a_hash_is_that_of_one_compaction() {
+    assert_compacted(interrupted(Moment::Scan).hash(3));
+    let store = interrupted(Moment::Scan);
+    let overtaken = store.hash(0).expect("the newest revision is kept");
+    assert_eq!(overtaken.compacted, AFTER);
+    assert_eq!(overtaken, store.hash(0).expect("the newest revision is kept"));
+}
