@@ -84,5 +84,5 @@ fn forget(batch: &mut WriteBatch, key: &[u8], id: RecordId) {
     // S6: a version is written once and replaced or deleted once, so it is forgotten once. A key created anew after a
     // delete replaces nothing, so the tombstone is forgotten by its own record alone.
     batch.delete_once(Table::Records, id.encode());
-    batch.delete_once(Table::Keys, encoding::key_version(key, id.revision));
+    batch.delete_once(Table::Keys, encoding::key_version(key, id));
 }

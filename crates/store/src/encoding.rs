@@ -3,7 +3,7 @@
 //! | table     | key                                     | value                                                          |
 //! |-----------|-----------------------------------------|----------------------------------------------------------------|
 //! | `Records` | revision (u64 BE), sub (u32 BE)         | one change: what it did, to which key, what it replaced, value |
-//! | `Keys`    | escaped key, `00 00`, !revision (u64 BE)| sub, created, version, lease, tombstone; no value              |
+//! | `Keys`    | escaped key, `00 00`, !revision, !sub   | created, version, lease, tombstone; no value                   |
 //! | `Meta`    | one tag byte, then an id where needed   | see [`MetaKey`]                                                |
 //!
 //! `Records` is value store, change log and history at once: a watch that catches up scans it, a read fetches from it
@@ -136,7 +136,6 @@ impl KeyVersion {
         let mut row = Vec::with_capacity(24);
         row.put_u8(FORMAT);
         row.put_u8(if self.deleted { TOMBSTONE } else { PUT });
-        put_varint(&mut row, self.state.sub.into());
         if !self.deleted {
             put_varint(&mut row, self.state.created.get());
             put_varint(&mut row, self.state.version);
@@ -145,20 +144,20 @@ impl KeyVersion {
         row
     }
 
-    pub fn decode(modified: Revision, mut row: &[u8]) -> Result<Self, Damaged> {
-        Self::read(modified, &mut row).ok_or(Damaged { what: "key version" })
+    pub fn decode(id: RecordId, mut row: &[u8]) -> Result<Self, Damaged> {
+        Self::read(id, &mut row).ok_or(Damaged { what: "key version" })
     }
 
-    fn read(modified: Revision, row: &mut &[u8]) -> Option<Self> {
+    fn read(id: RecordId, row: &mut &[u8]) -> Option<Self> {
         (row.try_get_u8().ok()? == FORMAT).then_some(())?;
         let deleted = row.try_get_u8().ok()? == TOMBSTONE;
-        let sub = get_varint(row)?.try_into().ok()?;
         let (created, version, lease) = if deleted {
             (Revision::NONE, 0, LeaseId::NONE)
         } else {
             (Revision::new(get_varint(row)?), get_varint(row)?, LeaseId(unzigzag(get_varint(row)?)))
         };
-        Some(Self { state: KeyState { modified, created, version, lease, sub }, deleted })
+        let state = KeyState { modified: id.revision, created, version, lease, sub: id.sub };
+        Some(Self { state, deleted })
     }
 }
 
@@ -182,17 +181,17 @@ pub fn key_bound(key: &[u8]) -> Vec<u8> {
 }
 
 /// The row of one version. Newer versions sort first.
-pub fn key_version(key: &[u8], revision: Revision) -> Vec<u8> {
+pub fn key_version(key: &[u8], id: RecordId) -> Vec<u8> {
     let mut row = key_prefix(key);
-    row.extend_from_slice(&(!revision.get()).to_be_bytes());
+    row.extend(id.encode().map(|byte| !byte));
     row
 }
 
-/// Splits a row of `Keys` into the escaped key and the revision.
-pub fn split_key_version(row: &[u8]) -> Result<(&[u8], Revision), Damaged> {
-    let (escaped, revision) = row.split_last_chunk::<8>().ok_or(Damaged { what: "key row" })?;
+/// Splits a row of `Keys` into the escaped key and the place of the change.
+pub fn split_key_version(row: &[u8]) -> Result<(&[u8], RecordId), Damaged> {
+    let (escaped, id) = row.split_last_chunk::<{ RecordId::LENGTH }>().ok_or(Damaged { what: "key row" })?;
     let escaped = escaped.strip_suffix(&[0, 0]).ok_or(Damaged { what: "key row" })?;
-    Ok((escaped, Revision::new(!u64::from_be_bytes(*revision))))
+    Ok((escaped, RecordId::decode(&id.map(|byte| !byte))?))
 }
 
 /// Undoes the escaping of [`key_bound`].
@@ -215,7 +214,7 @@ pub enum MetaKey {
     Applied,
     /// The membership record that consensus keeps with the state; opaque here.
     Membership,
-    /// The newest revision. Kept apart because compaction may delete the newest record's row.
+    /// The newest revision. Kept apart, so that reading it needs no search.
     Revision,
     /// The revision last compacted at.
     Compacted,
@@ -291,7 +290,8 @@ mod tests {
             a in prop::collection::vec(0u8..3, 0..6), b in prop::collection::vec(0u8..3, 0..6),
             older in 1u64..1000, newer in 1000u64..2000,
         ) {
-            let row = |key: &[u8], revision| key_version(key, Revision::new(revision));
+            let id = |revision| RecordId { revision: Revision::new(revision), sub: 3 };
+            let row = |key: &[u8], revision| key_version(key, id(revision));
             prop_assert_eq!(row(&a, older).cmp(&row(&b, older)), a.cmp(&b));
             prop_assert!(row(&a, newer) < row(&a, older));
             prop_assert!(key_bound(&a) <= row(&a, newer));
@@ -299,8 +299,10 @@ mod tests {
                 prop_assert!(row(&a, older) < key_bound(&b));
             }
             let encoded = row(&a, newer);
-            let (escaped, revision) = split_key_version(&encoded).unwrap();
-            prop_assert_eq!((unescape(escaped).to_vec(), revision), (a, Revision::new(newer)));
+            let (escaped, place) = split_key_version(&encoded).unwrap();
+            prop_assert_eq!((unescape(escaped).to_vec(), place), (a.clone(), id(newer)));
+            let later = RecordId { sub: 4, ..id(newer) };
+            prop_assert!(key_version(&a, later) < row(&a, newer));
         }
 
         #[test]

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use setpoint_types::Revision;
 
-use crate::encoding::{self, KeyVersion, RecordId};
+use crate::encoding::{self, KeyVersion};
 use crate::engine::{Engine, EngineFailure, Table};
 
 /// The answer to a hash request.
@@ -27,7 +27,8 @@ pub(crate) fn history(engine: &dyn Engine, compacted: i64, until: Revision) -> R
     let mut result = Ok(());
     engine.scan(Table::Keys, &[], None, &mut |row, value| {
         let mut visit = || -> Result<(), EngineFailure> {
-            let (escaped, revision) = encoding::split_key_version(row)?;
+            let (escaped, id) = encoding::split_key_version(row)?;
+            let revision = id.revision;
             if escaped != key {
                 key.clear();
                 key.extend_from_slice(escaped);
@@ -36,7 +37,7 @@ pub(crate) fn history(engine: &dyn Engine, compacted: i64, until: Revision) -> R
             if revision > until || has_base {
                 return Ok(());
             }
-            let version = KeyVersion::decode(revision, value)?;
+            let version = KeyVersion::decode(id, value)?;
             if revision.wire() <= compacted {
                 has_base = true;
                 if version.deleted && revision.wire() < compacted {
@@ -46,7 +47,6 @@ pub(crate) fn history(engine: &dyn Engine, compacted: i64, until: Revision) -> R
             hash = crc32c::crc32c_append(hash, row);
             hash = crc32c::crc32c_append(hash, value);
             if !version.deleted {
-                let id = RecordId { revision, sub: version.state.sub };
                 let record = engine.get(Table::Records, &id.encode())?;
                 hash = crc32c::crc32c_append(hash, &record.unwrap_or_default());
             }

@@ -161,14 +161,14 @@ pub(crate) fn visit_at(
     let mut any = false;
     let mut result = Ok(());
     engine.scan(Table::Keys, &from, to.as_deref(), &mut |row, value| {
-        let seen = encoding::split_key_version(row).and_then(|(escaped, revision)| {
-            if revision > at || (any && escaped == decided) {
+        let seen = encoding::split_key_version(row).and_then(|(escaped, id)| {
+            if id.revision > at || (any && escaped == decided) {
                 return Ok(ControlFlow::Continue(()));
             }
             any = true;
             decided.clear();
             decided.extend_from_slice(escaped);
-            let version = KeyVersion::decode(revision, value)?;
+            let version = KeyVersion::decode(id, value)?;
             if version.deleted {
                 return Ok(ControlFlow::Continue(()));
             }

@@ -97,7 +97,7 @@ impl Target<'_> {
         let replaced = existing.map(|state| RecordId { revision: state.modified, sub: state.sub });
         let record = Record { key: key.clone(), replaced, change };
         self.batch.put(Table::Records, id.encode(), record.encode());
-        self.batch.put(Table::Keys, encoding::key_version(key, id.revision), version.encode());
+        self.batch.put(Table::Keys, encoding::key_version(key, id), version.encode());
         self.pending.insert(id, record.clone());
         write.records.push(record);
     }

@@ -126,14 +126,14 @@ impl State {
         let mut first = true;
         let mut result = Ok(());
         engine.scan(Table::Keys, &[], None, &mut |row, value| {
-            let loaded = encoding::split_key_version(row).and_then(|(escaped, revision)| {
+            let loaded = encoding::split_key_version(row).and_then(|(escaped, id)| {
                 if !first && escaped == previous {
                     return Ok(());
                 }
                 first = false;
                 previous.clear();
                 previous.extend_from_slice(escaped);
-                let version = KeyVersion::decode(revision, value)?;
+                let version = KeyVersion::decode(id, value)?;
                 if !version.deleted {
                     let key = encoding::unescape(escaped);
                     self.index.insert(&key, version.state);

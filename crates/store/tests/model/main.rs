@@ -335,7 +335,7 @@ impl Scenario {
         let mut expected = Vec::new();
         for (id, record) in self.model.kept() {
             expected.push((Table::Records, id.encode().to_vec()));
-            expected.push((Table::Keys, encoding::key_version(&record.key, id.revision)));
+            expected.push((Table::Keys, encoding::key_version(&record.key, id)));
         }
         expected.extend(self.meta_rows().into_iter().map(|key| (Table::Meta, key.encode())));
         expected.sort();
@@ -367,9 +367,8 @@ impl Scenario {
 
 /// A row of the key table says what its record says.
 fn check_key_row(kept: &BTreeMap<RecordId, Record>, key: &[u8], value: &[u8]) {
-    let (escaped, revision) = encoding::split_key_version(key).expect("a key row");
-    let row = KeyVersion::decode(revision, value).expect("a key version");
-    let id = RecordId { revision, sub: row.state.sub };
+    let (escaped, id) = encoding::split_key_version(key).expect("a key row");
+    let row = KeyVersion::decode(id, value).expect("a key version");
     let record = kept.get(&id).expect("every key row points to a kept record");
     assert_eq!(record.key, encoding::unescape(escaped));
     match record.change {
