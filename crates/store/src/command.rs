@@ -98,6 +98,11 @@ impl Range {
             && matches!((self.by, self.order), (SortTarget::Key, Order::Unspecified | Order::Ascending))
     }
 
+    /// True if keys are to be sorted by something else than themselves, but no order was asked for.
+    pub(crate) fn is_unordered(&self) -> bool {
+        self.bounds == Bounds::default() && self.order == Order::Unspecified && self.by != SortTarget::Key
+    }
+
     /// The newest state of a range, whole.
     pub fn latest(range: KeyRange) -> Self {
         Self {

@@ -84,6 +84,8 @@ fn wanted(read: &Range) -> usize {
     match usize::try_from(read.limit) {
         _ if read.count_only => 0,
         Ok(limit) if limit > 0 && read.is_natural() => limit,
+        // Without an order etcd cuts before it sorts: the first keys by name, and one more to know that there are more.
+        Ok(limit) if limit > 0 && read.is_unordered() => limit.saturating_add(1),
         _ => usize::MAX,
     }
 }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use setpoint_store::command::{
-    Alarm, AlarmAction, AlarmKind, Command, Compare, DeleteRange, MemberAttributes, Operand, Operator, Order,
-    Put, Range, SortTarget, Txn, TxnOp,
+    Alarm, AlarmAction, AlarmKind, Bounds, Command, Compare, DeleteRange, MemberAttributes, Operand,
+    Operator, Order, Put, Range, SortTarget, Txn, TxnOp,
 };
 use setpoint_store::{
     Change, ChangeSet, KeyValue, RangeResult, Record, RecordId, Rejection, Response, TxnResult, Verdict,
@@ -415,6 +415,14 @@ fn answer(read: &Range, keys: &Snapshot, revision: Revision) -> RangeResult {
     kvs.retain(|kv| bounds.modified_max == 0 || kv.modified.wire() <= bounds.modified_max);
     kvs.retain(|kv| bounds.created_min == 0 || kv.created.wire() >= bounds.created_min);
     kvs.retain(|kv| bounds.created_max == 0 || kv.created.wire() <= bounds.created_max);
+    // etcd fetches no more than it has to before it sorts, and without an order it takes that to be the limit.
+    if read.order == Order::Unspecified
+        && read.by != SortTarget::Key
+        && *bounds == Bounds::default()
+        && read.limit > 0
+    {
+        kvs.truncate(usize::try_from(read.limit).unwrap_or(usize::MAX).saturating_add(1));
+    }
     // Stable both ways: among equals the smaller key comes first.
     kvs.sort_by(|a, b| {
         let ascending = match read.by {
