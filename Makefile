@@ -24,7 +24,9 @@ build: setup ## Build every program, optimised, into ./bin
 run: build ## Run one node, with its data in ./.setpoint/default
 	./bin/setpointd --data-dir .setpoint/default
 
+# The programs are built first, for the tests that start them; with the tests, so that dependencies are built once.
 test: lint ## Check format, lints and laws, then run every test
+	cargo build --workspace --bins --tests
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	  cargo nextest run --workspace && cargo test --workspace --doc; \
 	else \
