@@ -28,9 +28,18 @@ impl Quota {
         self.size.store(bytes, Ordering::Relaxed);
     }
 
+    fn fits(&self, bytes: usize) -> bool {
+        self.bytes_max == 0 || self.size.load(Ordering::Relaxed) + (bytes as u64) < self.bytes_max
+    }
+
     /// Lets a write of this size through, or raises the alarm and refuses it.
     pub async fn admit(&self, replica: &Replica, bytes: usize) -> Result<(), EtcdError> {
-        if self.bytes_max == 0 || self.size.load(Ordering::Relaxed) + (bytes as u64) < self.bytes_max {
+        if self.fits(bytes) {
+            return Ok(());
+        }
+        // Space may have been made since: an alarm that was just disarmed must not be raised from an old size.
+        self.observe(replica.store.size().total);
+        if self.fits(bytes) {
             return Ok(());
         }
         let alarm = Alarm { member: replica.identity.member, kind: AlarmKind::NoSpace };

@@ -1,11 +1,11 @@
 //! What a sync costs: the Raft log against a plain append and against a bare preallocated file, on the disk
 //! under a directory.
 //!
-//! `cargo run --release -p setpoint-consensus --example log_engines -- DIRECTORY [REPETITIONS]`
+//! `cargo run --release -p setpoint-consensus --example log_engines -- DIRECTORY [SLICES]`
 //!
-//! One client appends a batch of entries of 300 bytes, waits until it is durable, and goes on. Contenders
-//! take turns, so that a noisy machine is unfair to all of them alike; medians are printed. docs/adr/0002
-//! quotes the result.
+//! One client appends a batch of entries of 300 bytes, waits until it is durable, and goes on. Contenders take
+//! turns in short slices, so that a noisy machine is unfair to all of them alike; the medians of the slices are
+//! printed, the first as a rate, the others as ratios to it. docs/adr/0002 quotes the result.
 
 #![allow(clippy::print_stdout)]
 
@@ -39,9 +39,9 @@ type Make = fn(&Path) -> io::Result<Box<dyn Contender>>;
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let directory =
-        PathBuf::from(arguments.next().unwrap_or_else(|| std::env::temp_dir().display().to_string()));
-    let repetitions: usize = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(7);
+    let directory = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let slices: usize = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(60);
+    let directory = directory.join(format!("log-engines-{}", std::process::id()));
     let contenders: [(&str, Make); 4] = [
         ("plain append", |directory| Plain::begin(directory, 0)),
         ("bare preallocated", |directory| Plain::begin(directory, SEGMENT_BYTES)),
@@ -50,16 +50,8 @@ fn main() -> io::Result<()> {
     ];
     println!("| entries per sync | {} |", contenders.map(|(name, _)| name).join(" | "));
     println!("|---|{}", "---|".repeat(contenders.len()));
-    for (batch, rounds) in [(1, 500), (16, 500), (128, 250), (1024, 120)] {
-        let mut rates = vec![Vec::new(); contenders.len()];
-        for repetition in 0..repetitions {
-            // Each repetition begins with another contender: what runs first meets the emptiest device cache.
-            for turn in 0..contenders.len() {
-                let which = (repetition + turn) % contenders.len();
-                rates[which].push(measure(contenders[which].1, &directory, batch, rounds)?);
-            }
-        }
-        let medians: Vec<f64> = rates.into_iter().map(median).collect();
+    for (batch, rounds) in [(1, 25), (16, 25), (128, 15), (1024, 5)] {
+        let medians = compare(&directory, &contenders.map(|(_, make)| make), slices, batch, rounds)?;
         let ratios =
             medians[1..].iter().map(|rate| format!(" {:.2} |", rate / medians[0])).collect::<String>();
         println!("| {batch} | {:.0}/s |{ratios}", medians[0]);
@@ -67,22 +59,36 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Entries per second.
-fn measure(make: Make, directory: &Path, batch: usize, rounds: usize) -> io::Result<f64> {
-    let directory = directory.join(format!("log-engines-{}", std::process::id()));
-    std::fs::create_dir_all(&directory)?;
-    let mut contender = make(&directory)?;
-    for _ in 0..rounds / 10 {
-        contender.append(batch)?;
+/// The median rate of each contender, in entries per second.
+fn compare(
+    directory: &Path,
+    makes: &[Make],
+    slices: usize,
+    batch: usize,
+    rounds: usize,
+) -> io::Result<Vec<f64>> {
+    let mut contenders = Vec::new();
+    for (number, make) in makes.iter().enumerate() {
+        let directory = directory.join(number.to_string());
+        std::fs::create_dir_all(&directory)?;
+        contenders.push((make(&directory)?, Vec::new()));
     }
-    let began = Instant::now();
-    for _ in 0..rounds {
-        contender.append(batch)?;
+    for slice in 0..slices {
+        // Each slice begins with another contender, and the first ones are not counted.
+        for turn in 0..makes.len() {
+            let (contender, rates) = &mut contenders[(slice + turn) % makes.len()];
+            let began = Instant::now();
+            for _ in 0..rounds {
+                contender.append(batch)?;
+            }
+            if slice >= makes.len() {
+                rates.push((batch * rounds) as f64 / began.elapsed().as_secs_f64());
+            }
+        }
     }
-    let rate = (batch * rounds) as f64 / began.elapsed().as_secs_f64();
-    drop(contender);
-    std::fs::remove_dir_all(&directory)?;
-    Ok(rate)
+    let medians = contenders.into_iter().map(|(_, rates)| median(rates)).collect();
+    std::fs::remove_dir_all(directory)?;
+    Ok(medians)
 }
 
 fn median(mut rates: Vec<f64>) -> f64 {

@@ -153,7 +153,8 @@ impl TryFrom<Settings> for ServerConfig {
             log: LogRetention {
                 snapshot_every: settings.snapshot_count.unwrap_or(log.snapshot_every),
                 keep: settings.log_keep.unwrap_or(log.keep),
-                ..log
+                // Cutting in larger pieces than what is to be kept would keep more than was asked for.
+                purge_batch: log.purge_batch.min(settings.log_keep.unwrap_or(log.keep).max(1)),
             },
             engine: RocksOptions {
                 block_cache_bytes: settings.cache_bytes.unwrap_or(RocksOptions::default().block_cache_bytes),

@@ -141,7 +141,9 @@ fn write(folder: &Path, record: &Record) -> Result<(), IdentityError> {
         let mut file = File::create(&draft)?;
         file.write_all(&bytes?)?;
         file.sync_all()?;
+        setpoint_failpoint::hit("member.before-rename");
         fs::rename(&draft, &path)?;
+        setpoint_failpoint::hit("member.after-rename");
         File::open(folder)?.sync_all()
     };
     write().map_err(|source| IdentityError::Io { path: path.clone(), source })

@@ -76,7 +76,9 @@ pub(crate) fn step(
     let mut progress = Vec::new();
     put_varint(&mut progress, next.get());
     batch.put(Table::Meta, MetaKey::Collected.encode(), progress);
+    setpoint_failpoint::hit("collect.before-write");
     engine.write(batch)?;
+    setpoint_failpoint::hit("collect.after-write");
     Ok(Progress { collected: next, deleted, done: next >= compacted })
 }
 

@@ -80,7 +80,9 @@ impl Store {
         let mut inner = self.inner.write();
         let Inner { state, engine } = &mut *inner;
         let (batch, outcome) = machine::apply(state, &**engine, entries, local)?;
+        setpoint_failpoint::hit("apply.before-write");
         engine.write(batch)?;
+        setpoint_failpoint::hit("apply.after-write");
         Ok(outcome)
     }
 
@@ -252,12 +254,16 @@ impl Store {
     /// Makes everything applied so far durable, and says up to where that is at least.
     pub fn flush(&self) -> Result<Applied, EngineFailure> {
         let (applied, engine) = (self.applied(), self.engine());
+        setpoint_failpoint::hit("flush.before");
         engine.flush()?;
+        setpoint_failpoint::hit("flush.after");
         Ok(applied)
     }
 
     pub fn checkpoint(&self, dir: &Path) -> Result<(), EngineFailure> {
-        self.engine().checkpoint(dir)
+        self.engine().checkpoint(dir)?;
+        setpoint_failpoint::hit("checkpoint.after");
+        Ok(())
     }
 
     /// Switches to another state as a whole.

@@ -19,12 +19,26 @@ pub struct Version {
 /// leaves its value under a key of its own in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    Put { key: String, value: String },
+    Put {
+        key: String,
+        value: String,
+    },
     /// Put, if the key was last changed at `expected` (0: does not exist); else read it.
-    Swap { key: String, expected: i64, value: String },
-    Delete { key: String, mark: String, value: String },
+    Swap {
+        key: String,
+        expected: i64,
+        value: String,
+    },
+    Delete {
+        key: String,
+        mark: String,
+        value: String,
+    },
     /// Linearizable unless `stale`.
-    Read { keys: Keys, stale: bool },
+    Read {
+        keys: Keys,
+        stale: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

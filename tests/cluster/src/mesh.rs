@@ -35,6 +35,8 @@ pub enum Link {
 
 /// Bytes taken off a connection at a time.
 const CHUNK: usize = 16 << 10;
+const LOOKS: usize = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(30);
 
 type Links = Arc<Vec<Vec<watch::Sender<Link>>>>;
 
@@ -57,7 +59,13 @@ impl Mesh {
         let fronts = waiting.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let row = || (0..nodes).map(|_| watch::Sender::new(Link::Pass)).collect();
         let links = Arc::new((0..nodes).map(|_| row()).collect());
-        Ok(Self { fronts, links, pids: Arc::new(Mutex::new(vec![None; nodes])), waiting, proxies: JoinSet::new() })
+        Ok(Self {
+            fronts,
+            links,
+            pids: Arc::new(Mutex::new(vec![None; nodes])),
+            waiting,
+            proxies: JoinSet::new(),
+        })
     }
 
     /// The addresses the nodes know each other by.
@@ -134,24 +142,52 @@ fn for_pairs(nodes: usize, mut act: impl FnMut(usize, usize)) {
 }
 
 /// Passes on whatever is dialled to one node.
-async fn front(listener: TcpListener, target: String, to: usize, links: Links, pids: Arc<Mutex<Vec<Option<u32>>>>) {
+async fn front(
+    listener: TcpListener,
+    target: String,
+    to: usize,
+    links: Links,
+    pids: Arc<Mutex<Vec<Option<u32>>>>,
+) {
     let Ok(here) = listener.local_addr() else { return };
     let mut connections = JoinSet::new();
     while let Ok((inbound, source)) = listener.accept().await {
-        let pids = pids.lock().clone();
-        // Unknown is who dialled and ended before we looked, and a node that is not part of the mesh.
-        let Some(from) = socket::owner(source, here, &pids) else { continue };
         while connections.try_join_next().is_some() {}
-        let (there, back) = (links[from][to].subscribe(), links[to][from].subscribe());
+        let (links, pids) = (links.clone(), pids.clone());
         let target = target.clone();
         connections.spawn(async move {
             let _ = inbound.set_nodelay(true);
+            let pass = watch::Sender::new(Link::Pass);
+            let (there, back) = match caller(source, here, &pids).await {
+                Some(from) if from < links.len() => {
+                    (links[from][to].subscribe(), links[to][from].subscribe())
+                }
+                _ => (pass.subscribe(), pass.subscribe()),
+            };
             connection(inbound, &target, there, back).await;
         });
     }
 }
 
-async fn connection(inbound: TcpStream, target: &str, mut there: watch::Receiver<Link>, back: watch::Receiver<Link>) {
+/// Which node dialled. A node may dial before its process is noted, so there are several looks; whoever remains
+/// unknown is no part of the mesh, like a node that joined later.
+async fn caller(source: SocketAddr, here: SocketAddr, pids: &Mutex<Vec<Option<u32>>>) -> Option<usize> {
+    for _ in 0..LOOKS {
+        let known = pids.lock().clone();
+        if let Some(from) = socket::owner(source, here, &known) {
+            return Some(from);
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    None
+}
+
+async fn connection(
+    inbound: TcpStream,
+    target: &str,
+    mut there: watch::Receiver<Link>,
+    back: watch::Receiver<Link>,
+) {
     // A connection is only made once both directions work.
     if !open(&mut there).await || !open(&mut back.clone()).await {
         return;

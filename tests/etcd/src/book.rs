@@ -6,7 +6,7 @@
 //!
 //! Knowledge about etcd that this file relies on: a watch whose start lies in the past is served by a separate loop
 //! until it has caught up, and until then a compaction cancels it; a progress request is answered only if every watch
-//! of the stream has caught up and none starts in the future; a watch canceled by compaction keeps its id, and keeps the
+//! of the stream has caught up and none was asked to start in the future; a watch canceled by compaction keeps its id, and keeps the
 //! stream from reporting progress, until the client cancels it too.
 
 use std::collections::BTreeMap;
@@ -38,6 +38,8 @@ enum Life {
 pub struct OpenWatch {
     pub range: KeyRange,
     pub start: i64,
+    /// The start as it was asked for: 0 stands for "after now".
+    asked: i64,
     pub puts: bool,
     pub deletes: bool,
     /// It may still be reading the past.
@@ -71,7 +73,7 @@ impl Book {
                     if self.answers_progress(*stream, bearings) {
                         wait.barrier.insert(*stream);
                     } else {
-                        wait.pause |= watches.values().any(|watch| watch.lagging);
+                        wait.scout |= watches.values().any(|watch| watch.lagging);
                     }
                 }
                 for (key, _) in self.watches().filter(|(_, watch)| watch.life == Life::Doomed) {
@@ -128,6 +130,7 @@ impl Book {
         let watch = OpenWatch {
             range: KeyRange::of_watch(&step.key, &step.end),
             start,
+            asked,
             puts: !step.filters.contains(&FILTER_NO_PUT),
             deletes: !step.filters.contains(&FILTER_NO_DELETE),
             lagging: start <= revision,
@@ -159,7 +162,7 @@ impl Book {
     /// Once nothing lags any more, a progress request on the stream is answered.
     fn answers_progress(&self, stream: StreamSlot, bearings: &Bearings) -> bool {
         let Some(watches) = self.open.get(&stream) else { return false };
-        let started = |watch: &OpenWatch| watch.life == Life::Open && watch.start <= bearings.revision;
+        let started = |watch: &OpenWatch| watch.life == Life::Open && watch.asked <= bearings.revision;
         !watches.is_empty() && watches.values().all(started)
     }
 

@@ -3,10 +3,13 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use tokio::task::JoinSet;
+
 use crate::error::HarnessError;
 use crate::generate;
 use crate::run::{Mismatch, Session};
 use crate::shrink::{Budget, shrink};
+use crate::side::Falsifier;
 use crate::stage::Stage;
 use crate::step::{Sequence, Step};
 
@@ -54,37 +57,77 @@ impl Campaign {
         Ok(None)
     }
 
+    /// Plants differences from now on.
+    pub fn falsify(&mut self, falsifier: Falsifier) {
+        self.session.falsify(falsifier);
+        self.chain.clear();
+    }
+
     /// The next sequence has to reset the store.
     pub fn must_reset(&self) -> bool {
         self.chain.len() + 1 >= CHAIN_MAX
     }
 }
 
-/// Runs the fixed scenarios and then sequences made from consecutive seeds, until one differs.
-pub async fn run(stage: &Stage, first_seed: u64, count: usize, notes: &Path) -> Result<Outcome, HarnessError> {
+/// How much to compare.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    pub first_seed: u64,
+    pub sequences: usize,
+    /// Pairs of servers that run side by side, each with its share of the sequences. Most of the time is spent waiting
+    /// for watches to catch up.
+    pub lanes: usize,
+}
+
+/// Runs the fixed scenarios, and sequences made from consecutive seeds, until one differs.
+pub async fn run(stage: &Stage, extent: Extent, notes: &Path) -> Result<Outcome, HarnessError> {
+    let scenarios = generate::scenarios();
+    let generated = u64::try_from(extent.sequences.saturating_sub(scenarios.len())).unwrap_or(0);
+    let lanes = u64::try_from(extent.lanes.max(1)).unwrap_or(1);
+    let mut running = JoinSet::new();
+    for lane in 0..lanes {
+        let seeds = (0..generated).filter(move |number| number % lanes == lane);
+        let seeds: Vec<u64> = seeds.map(|number| extent.first_seed + number).collect();
+        let scenarios = if lane == 0 { scenarios.clone() } else { Vec::new() };
+        let stage = stage.clone();
+        running.spawn(async move { run_lane(&stage, scenarios, seeds).await });
+    }
+    let mut outcome = Outcome::default();
+    while let Some(lane) = running.join_next().await {
+        let lane = lane.map_err(|source| HarnessError::Lane { source })??;
+        outcome.sequences += lane.sequences;
+        outcome.steps += lane.steps;
+        if let Some((sequence, mismatch)) = lane.found {
+            running.shutdown().await;
+            outcome.difference = Some(explain(stage, &sequence, &mismatch, notes).await?);
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+struct Lane {
+    sequences: usize,
+    steps: usize,
+    found: Option<(Sequence, Mismatch)>,
+}
+
+async fn run_lane(stage: &Stage, scenarios: Vec<Sequence>, seeds: Vec<u64>) -> Result<Lane, HarnessError> {
     let mut campaign = Campaign::new(stage.open().await?);
-    let mut scenarios = generate::scenarios().into_iter();
-    let mut seeds = first_seed..;
-    let found = loop {
-        if campaign.sequences >= count.max(generate::scenarios().len()) {
-            break None;
+    let mut found = None;
+    for scenario in scenarios {
+        found = campaign.run(scenario).await?;
+        if found.is_some() {
+            break;
         }
-        let sequence = match scenarios.next() {
-            Some(scenario) => scenario,
-            None => generate::sequence(seeds.next().unwrap_or(first_seed), campaign.must_reset()),
-        };
-        if let Some(found) = campaign.run(sequence).await? {
-            break Some(found);
+    }
+    for seed in seeds {
+        if found.is_some() {
+            break;
         }
-    };
-    let Campaign { session, sequences, steps, .. } = campaign;
-    // Its servers are not needed any more; those of the shrinker are fresh.
-    drop(session);
-    let difference = match found {
-        Some((sequence, mismatch)) => Some(explain(stage, &sequence, &mismatch, notes).await?),
-        None => None,
-    };
-    Ok(Outcome { sequences, steps, difference })
+        found = campaign.run(generate::sequence(seed, campaign.must_reset())).await?;
+    }
+    Ok(Lane { sequences: campaign.sequences, steps: campaign.steps, found })
 }
 
 /// Replays a sequence from a file on a fresh pair; the report of the difference, if there is one.

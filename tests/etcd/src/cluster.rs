@@ -47,7 +47,8 @@ pub struct Node {
     pub peer: String,
     pub http: String,
     initial_cluster: String,
-    arguments: Vec<String>,
+    /// Passed after those for every node.
+    pub arguments: Vec<String>,
     /// Set for the node's process only.
     pub environment: Vec<(String, String)>,
     /// Where its data is.

@@ -31,6 +31,8 @@ pub enum HarnessError {
     Fallen { name: String, seed: u64, index: usize, step: String, log: String },
     #[error("the reference broke a rule or kept the harness waiting in step {index} of seed {seed}: {step}\n{answer}")]
     Irregular { seed: u64, index: usize, step: String, answer: String },
+    #[error("one of the pairs running side by side broke off")]
+    Lane { source: tokio::task::JoinError },
     #[error("the record holds {recorded} answers for {steps} steps")]
     RecordTooShort { recorded: usize, steps: usize },
     #[error("could not read or write {}", path.display())]

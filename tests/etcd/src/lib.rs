@@ -37,3 +37,4 @@ mod side_watch;
 pub mod stage;
 pub mod step;
 pub mod stream;
+pub mod survey;

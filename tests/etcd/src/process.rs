@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(20);
 pub const TAIL_LINES: usize = 40;
 
 /// A server of one or more processes.
-pub trait Server: Send {
+pub trait Server: Send + Sync {
     /// The name of a process that has ended although it should be running.
     fn fallen(&mut self) -> Option<String>;
     /// The end of every log, with names.

@@ -14,7 +14,7 @@ use crate::history::History;
 use crate::normalise::reported_revision;
 use crate::process::Server;
 use crate::resolve::Bearings;
-use crate::side::{Side, Wait};
+use crate::side::{Falsifier, Side, Wait};
 use crate::step::{Sequence, Step};
 
 /// A sequence with what etcd answered to each step.
@@ -90,19 +90,45 @@ impl Session {
         self
     }
 
+    /// Plants differences in the subject's answers from now on.
+    pub fn falsify(&mut self, falsifier: Falsifier) {
+        if let Some(subject) = &mut self.subject {
+            subject.set_falsifier(falsifier);
+        }
+    }
+
     /// Runs a sequence on both servers.
     pub async fn run(&mut self, sequence: &Sequence) -> Result<Option<Mismatch>, HarnessError> {
         self.begin(sequence.seed).await?;
         for (index, step) in sequence.steps.iter().enumerate() {
-            let t0=std::time::Instant::now();
             let (reference, subject) = self.both(step).await?;
-            println!("T {} {}", format!("{step:?}").split(['(',' ']).next().unwrap(), t0.elapsed().as_micros());
             self.check_reference(sequence.seed, index, step, &reference)?;
             if let Some(mismatch) = self.judge(index, step, reference, subject) {
                 return Ok(Some(mismatch));
             }
         }
         Ok(None)
+    }
+
+    /// Runs a sequence on both servers and goes on after a difference for as long as that makes sense: after requests
+    /// that only read. Returns all differences, and whether the servers are still in step.
+    pub async fn survey(&mut self, sequence: &Sequence) -> Result<(Vec<Mismatch>, bool), HarnessError> {
+        self.begin(sequence.seed).await?;
+        let mut found = Vec::new();
+        for (index, step) in sequence.steps.iter().enumerate() {
+            let (reference, subject) = self.both(step).await?;
+            self.check_reference(sequence.seed, index, step, &reference)?;
+            if let Some(mismatch) = self.judge(index, step, reference, subject) {
+                if step.is_read() {
+                    self.observe(step, &mismatch.reference);
+                }
+                found.push(mismatch);
+                if !step.is_read() {
+                    return Ok((found, false));
+                }
+            }
+        }
+        Ok((found, true))
     }
 
     /// Runs a sequence on the reference alone.

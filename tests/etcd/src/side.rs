@@ -46,8 +46,8 @@ pub struct Wait {
     pub cancels: BTreeMap<(StreamSlot, i64), usize>,
     /// Streams that answer a progress request once they have delivered everything.
     pub barrier: BTreeSet<StreamSlot>,
-    /// Some stream has no such sign although it may lag: wait a fixed time.
-    pub pause: bool,
+    /// Some watch may lag on a stream that does not: a watch made for the purpose has to catch up first.
+    pub scout: bool,
     /// A cancel or progress request is going to be answered.
     pub answered: bool,
     /// The answer to a progress request would not be comparable: it is not sent.
@@ -55,7 +55,7 @@ pub struct Wait {
 }
 
 /// Changes an answer before it is looked at: how the tests plant differences.
-pub type Falsifier = Box<dyn FnMut(&Step, &mut Answer) + Send>;
+pub type Falsifier = Box<dyn FnMut(&Step, &mut Answer) + Send + Sync>;
 
 #[derive(Clone)]
 pub(crate) struct Clients {

@@ -1,14 +1,14 @@
 //! The watch steps of a side: what to send on a stream, and how long to wait for what.
 //!
 //! Waiting is the whole difficulty. A create request is always answered. Everything else is told by [`Wait`]: how many
-//! events and cancellations are due, whether a cancel or progress request is answered at all. Where nothing is
-//! due, the side listens for a short while, so that an answer nobody should send is noticed too.
+//! events and cancellations are due, whether a cancel or progress request is answered at all. Where no progress is due,
+//! the side listens for a short while, so that an answer nobody should send is noticed too.
 
 use std::time::Duration;
 
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::watch_request::RequestUnion;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::answer::{Answer, Received};
 use crate::resolve::{Bearings, Resolver};
@@ -20,8 +20,6 @@ use crate::stream::{NO_WATCH, WatchStream, is_progress};
 const SILENCE: Duration = Duration::from_millis(120);
 /// How often a progress request is repeated: servers do not answer it while a watch on the stream lags.
 const PROGRESS_REPEAT: Duration = Duration::from_millis(20);
-/// Long enough for etcd's loop over lagging watches, which runs every 100 ms, on a busy machine.
-const CATCH_UP: Duration = Duration::from_millis(500);
 
 impl Side {
     pub(crate) async fn watch_step(&mut self, step: &Step, bearings: &Bearings, wait: &Wait) -> Answer {
@@ -39,9 +37,12 @@ impl Side {
                 let stream = self.stream(*stream);
                 stream.send(Some(RequestUnion::CancelRequest(request))).await;
                 let canceled = |response: &pb::WatchResponse| response.canceled && response.watch_id == *id;
-                let deadline = Instant::now() + if wait.answered { PATIENCE } else { SILENCE };
-                stream.wait_until(deadline, |log| log.unreported().any(canceled)).await;
-                Answer::WatchCanceled(stream.report_first(canceled))
+                if wait.answered {
+                    stream.wait_until(Instant::now() + PATIENCE, |log| log.unreported().any(canceled)).await;
+                }
+                // If nothing is due, whatever comes later is compared when the stream settles.
+                let answer = if wait.answered { stream.report_first(canceled) } else { None };
+                Answer::WatchCanceled(answer)
             }
             Step::Progress { .. } if wait.futile => Answer::Nothing,
             Step::Progress { stream } => {
@@ -72,18 +73,29 @@ impl Side {
     }
 
     async fn settle(&mut self, wait: &Wait) -> Answer {
-        if wait.pause {
-            sleep(CATCH_UP).await;
-        }
         let deadline = Instant::now() + PATIENCE;
+        let mut late = Vec::new();
+        if wait.scout && !self.scout(wait.revision).await {
+            late.push("a watch from the current revision does not catch up".to_owned());
+        }
         let mut settled = Vec::with_capacity(self.streams.len());
         for (slot, stream) in &self.streams {
             let complaints = settle_stream(*slot, stream, wait, deadline).await;
             let mut received: Received = stream.take_all();
             received.complaints.extend(complaints);
+            received.complaints.append(&mut late);
             settled.push((*slot, received));
         }
         Answer::Settled(settled)
+    }
+
+    /// Waits until a new watch that starts at the current revision has caught up. etcd's loop over lagging watches takes
+    /// all of them in one pass, so those created before have caught up then too.
+    async fn scout(&self, revision: i64) -> bool {
+        let stream = WatchStream::open(self.clients().watch, self.request(()).metadata().clone());
+        let request = pb::WatchCreateRequest { key: vec![0].into(), start_revision: revision, ..Default::default() };
+        stream.send(Some(RequestUnion::CreateRequest(request))).await;
+        ask_progress(&stream, revision, PATIENCE).await.is_some()
     }
 }
 

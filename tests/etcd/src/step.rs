@@ -324,6 +324,35 @@ impl Step {
         )
     }
 
+    /// The step changes nothing on the server.
+    pub fn is_read(&self) -> bool {
+        matches!(
+            self,
+            Step::Range(_)
+                | Step::TimeToLive { .. }
+                | Step::Leases
+                | Step::KeepAlive { .. }
+                | Step::Settle
+                | Step::Progress { .. }
+                | Step::Status
+                | Step::AlarmGet
+                | Step::Hash
+                | Step::HashKv { .. }
+                | Step::MemberList { .. }
+                | Step::Defragment
+                | Step::Stray(_)
+        )
+    }
+
+    /// The step's name, as in its text form.
+    pub fn name(&self) -> String {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::String(name)) => name,
+            Ok(serde_json::Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
+            _ => String::new(),
+        }
+    }
+
     /// The step talks on a watch stream or waits for one.
     pub fn is_watch(&self) -> bool {
         matches!(

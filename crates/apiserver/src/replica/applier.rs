@@ -80,6 +80,7 @@ impl Machine for Applier {
         let mut generations = self.generations.lock();
         let engine = generations.switch_to(directory).map_err(MachineFailure::new)?;
         let now = self.store.replace(engine).map_err(MachineFailure::new)?;
+        setpoint_failpoint::hit("install.after-replace");
         generations.remove_stale();
         self.hub.reset(self.store.revision());
         Ok(applied(now))

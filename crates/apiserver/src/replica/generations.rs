@@ -79,9 +79,12 @@ impl Generations {
         sync_files(received)?;
         fs::rename(received, &folder).map_err(io_error("moved", received))?;
         sync_folder(&self.root)?;
+        setpoint_failpoint::hit("switch.after-move");
         // Opened before it is named: tables that cannot be opened must not become the state.
         let engine = self.open_engine(&folder)?;
+        setpoint_failpoint::hit("switch.after-open");
         point(&self.root, next)?;
+        setpoint_failpoint::hit("switch.after-pointer");
         self.current = next;
         Ok(engine)
     }

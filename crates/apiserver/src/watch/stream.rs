@@ -206,7 +206,13 @@ impl WatchStream {
         let next = spec.start.unwrap_or(newest.successor());
         let synced = next > newest;
         self.watchers.insert(id, Watcher { spec, next, synced, active: false });
-        self.send(Output::Created { id, revision: newest }).await
+        self.send(Output::Created { id, revision: newest }).await?;
+        let compacted = self.store.compacted();
+        // Refused although the ring may still hold it: what is compacted cannot be watched, on any node.
+        if next.wire() < compacted {
+            return self.cancel_compacted(id, Revision::new(compacted.max(0) as u64)).await;
+        }
+        Ok(())
     }
 
     fn free_id(&mut self) -> WatchId {

@@ -106,6 +106,7 @@ impl Active {
         let began = Instant::now();
         if bytes > 0 {
             self.seal(sync);
+            setpoint_failpoint::hit("log.before-write");
             self.file.write_at(&self.buffer, u64::from(self.position))?;
             self.position += bytes as u32;
             self.unsynced = true;
@@ -116,7 +117,9 @@ impl Active {
         if !sync || !self.unsynced {
             return Ok(Flushed { bytes, write, sync: Duration::ZERO });
         }
+        setpoint_failpoint::hit("log.before-sync");
         self.file.sync()?;
+        setpoint_failpoint::hit("log.after-sync");
         self.unsynced = false;
         if bytes > 0 {
             // Only now does the newest record close its epoch; a sync of older records alone opens no new

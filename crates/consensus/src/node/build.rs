@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use setpoint_types::NodeId;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -100,8 +101,7 @@ impl Node {
         let counters = Arc::new(Counters::default());
         let proposals = Arc::new(Proposals::new(limits));
         let (forwarder, asked) = Forwarder::new(limits);
-        let (route_sender, route) = watch::channel(Route::Unknown);
-        let (status_sender, status) = watch::channel(Status::unknown(config.id));
+        let (observer, route, status) = observe(config.id, &raft, &progress, &links, &host);
         let (reads, rounds) = ReadRounds::new(
             raft.clone(),
             Arc::clone(&forwarder),
@@ -121,19 +121,11 @@ impl Node {
         let forward = ForwardTask {
             forwarder: Arc::clone(&forwarder),
             asked,
-            links: Arc::clone(&links),
+            links,
             route: route.clone(),
-            host: Arc::clone(&host),
+            host,
             counters: Arc::clone(&counters),
             waiting_calls: limits.waiting_calls,
-        };
-        let observer = Observer {
-            raft: raft.clone(),
-            progress: Arc::clone(&progress),
-            links,
-            host: Arc::clone(&host),
-            route: route_sender,
-            status: status_sender,
         };
         let receiver = Receiver::new(config.directory.join("recv"), timing.snapshot_stall);
         let parts = Mutex::new(Some(Parts { batcher, forward, rounds, observer }));
@@ -170,6 +162,26 @@ impl Node {
         tasks.spawn(parts.rounds.run(shutdown.clone()));
         tasks.spawn(parts.observer.run(shutdown.clone()));
     }
+}
+
+fn observe(
+    id: NodeId,
+    raft: &Raft,
+    progress: &Arc<Progress>,
+    links: &Arc<Links>,
+    host: &Arc<dyn Host>,
+) -> (Observer, watch::Receiver<Route>, watch::Receiver<Status>) {
+    let (route_sender, route) = watch::channel(Route::Unknown);
+    let (status_sender, status) = watch::channel(Status::unknown(id));
+    let observer = Observer {
+        raft: raft.clone(),
+        progress: Arc::clone(progress),
+        links: Arc::clone(links),
+        host: Arc::clone(host),
+        route: route_sender,
+        status: status_sender,
+    };
+    (observer, route, status)
 }
 
 /// Reads how far the machine has come and prepares the directories beside it.

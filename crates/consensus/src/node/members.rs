@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::time::Duration;
 
 use openraft::ChangeMembers;
 use openraft::error::{ChangeMembershipError, ClientWriteError, InitializeError, RaftError};
 use setpoint_types::NodeId;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::status::{self, MemberStatus, Role, Status};
 use super::{Node, Route};
@@ -21,6 +22,7 @@ use crate::raft::TypeConfig;
 /// A learner may vote when it lags by no more than a tenth of the log, within these bounds.
 const LAG_MIN: u64 = 16;
 const LAG_MAX: u64 = 5_000;
+const RETRY_EVERY: Duration = Duration::from_millis(20);
 
 type Changes = ChangeMembers<u64, Peer>;
 type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
@@ -65,7 +67,8 @@ impl Node {
         }
         let last = status.last_index.unwrap_or(0);
         let lag = lag(&status, member);
-        if lag > (last / 10).clamp(LAG_MIN, LAG_MAX) {
+        // However short the log is: one that was never heard of may not even run.
+        if member.matched.is_none() || lag > (last / 10).clamp(LAG_MIN, LAG_MAX) {
             return Err(MemberError::LearnerNotReady { id, lag });
         }
         self.change(ChangeMembers::AddVoterIds(BTreeSet::from([id.0])), true).await
@@ -88,11 +91,21 @@ impl Node {
         }
         self.hand_over(&status).await?;
         drop(changing);
-        match self.ask_leader(Question::RemoveMember(id)).await {
-            Ok(Answer::MemberRemoved) => Ok(()),
-            Err(CallError::NoLeader) => Err(self.not_leading()),
-            Err(CallError::ShuttingDown) => Err(MemberError::Stopped),
-            Ok(_) | Err(_) => Err(MemberError::Unknown),
+        self.be_removed().await
+    }
+
+    /// Asks the successor to remove this node. One that was just elected may need a moment before it can.
+    async fn be_removed(&self) -> Result<(), MemberError> {
+        let deadline = Instant::now() + self.inner.config.timing.transfer;
+        loop {
+            match self.ask_leader(Question::RemoveMember(self.id())).await {
+                Ok(Answer::MemberRemoved) => return Ok(()),
+                // Certainly not considered, so it can be asked again.
+                Err(CallError::NoLeader) if Instant::now() < deadline => sleep(RETRY_EVERY).await,
+                Err(CallError::NoLeader) => return Err(self.not_leading()),
+                Err(CallError::ShuttingDown) => return Err(MemberError::Stopped),
+                Ok(_) | Err(_) => return Err(MemberError::Unknown),
+            }
         }
     }
 

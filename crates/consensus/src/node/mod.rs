@@ -32,7 +32,7 @@ pub(crate) use self::status::Route;
 
 use crate::config::Config;
 use crate::counters::{Counters, Counts};
-use crate::error::{CallError, ReadError, SubmitError};
+use crate::error::{CallError, MemberError, ReadError, SubmitError};
 use crate::forward::{Answer, Forwarder, Question};
 use crate::host::{LeaderService, Refusal, ServiceRefusal};
 use crate::log::LogThread;
@@ -181,9 +181,11 @@ impl Node {
             }
             Question::RemoveMember(node) => {
                 let removed = Box::pin(self.remove(node)).await;
-                removed
-                    .map(|()| Answer::MemberRemoved)
-                    .map_err(|error| CallError::Refused(ServiceRefusal(error.to_string())))
+                removed.map(|()| Answer::MemberRemoved).map_err(|error| match error {
+                    MemberError::NotLeader { .. } => CallError::NoLeader,
+                    MemberError::NoQuorum => CallError::NoQuorum,
+                    other => CallError::Refused(ServiceRefusal(other.to_string())),
+                })
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tracing::warn;
 
@@ -41,7 +41,7 @@ pub struct Depot {
     directory: PathBuf,
     current: Mutex<Option<SnapshotMeta>>,
     /// One checkpoint at a time: it pins files that the machine would otherwise have deleted.
-    sending: Semaphore,
+    sending: Arc<Semaphore>,
 }
 
 impl Depot {
@@ -51,7 +51,7 @@ impl Depot {
             .map_err(|source| DepotError::Directory { directory: directory.clone(), source })?;
         let applied = machine.flush().map_err(DepotError::Machine)?;
         let current = applied.position.is_some().then(|| meta_of(&applied)).transpose()?;
-        Ok(Self { machine, directory, current: Mutex::new(current), sending: Semaphore::new(1) })
+        Ok(Self { machine, directory, current: Mutex::new(current), sending: Arc::new(Semaphore::new(1)) })
     }
 
     pub fn current(&self) -> Option<SnapshotMeta> {
@@ -75,14 +75,15 @@ impl Depot {
     }
 
     /// Makes the files of a snapshot no older than `at_least`. Waits while another one is in use.
-    pub async fn checkpoint(&self, at_least: Option<LogId>) -> Result<Checkpoint<'_>, DepotError> {
-        let permit = self.sending.acquire().await.map_err(|_| DepotError::Stopped)?;
+    pub async fn checkpoint(&self, at_least: Option<LogId>) -> Result<Checkpoint, DepotError> {
+        let turn = Arc::clone(&self.sending).acquire_owned().await.map_err(|_| DepotError::Stopped)?;
         let (machine, directory) = (Arc::clone(&self.machine), self.directory.clone());
+        // The turn stays with the files, also if nobody waits for them any more.
         let made = spawn_blocking(move || {
-            empty_directory(&directory)
-                .map_err(|source| DepotError::Directory { directory: directory.clone(), source })?;
-            let files = Files(directory);
-            let applied = machine.checkpoint(&files.0).map_err(DepotError::Machine)?;
+            let files = Files { directory, _turn: turn };
+            empty_directory(&files.directory)
+                .map_err(|source| DepotError::Directory { directory: files.directory.clone(), source })?;
+            let applied = machine.checkpoint(&files.directory).map_err(DepotError::Machine)?;
             Ok((files, applied))
         });
         let (files, applied) = made.await.map_err(|_| DepotError::Stopped)??;
@@ -91,7 +92,7 @@ impl Depot {
             return Err(DepotError::Stale);
         }
         let membership = applied.membership.unwrap_or_default();
-        Ok(Checkpoint { last_log_id: meta.last_log_id, membership, files, _permit: permit })
+        Ok(Checkpoint { last_log_id: meta.last_log_id, membership, files })
     }
 }
 
@@ -104,27 +105,29 @@ fn meta_of(applied: &Applied) -> Result<SnapshotMeta, DepotError> {
 }
 
 /// The files of one snapshot, deleted with this value.
-pub struct Checkpoint<'a> {
+pub struct Checkpoint {
     pub last_log_id: Option<LogId>,
     /// As the machine keeps it.
     pub membership: Bytes,
     files: Files,
-    _permit: SemaphorePermit<'a>,
 }
 
-impl Checkpoint<'_> {
+impl Checkpoint {
     pub fn directory(&self) -> &Path {
-        &self.files.0
+        &self.files.directory
     }
 }
 
-struct Files(PathBuf);
+struct Files {
+    directory: PathBuf,
+    _turn: OwnedSemaphorePermit,
+}
 
 impl Drop for Files {
     fn drop(&mut self) {
         // Links, not data: quick enough for whatever thread drops us.
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            warn!(%error, directory = %self.0.display(), "a checkpoint could not be removed");
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            warn!(%error, directory = %self.directory.display(), "a checkpoint could not be removed");
         }
     }
 }

@@ -79,10 +79,7 @@ impl Receiver {
         Self { directory, stall, turn: Arc::default(), current: Mutex::default() }
     }
 
-    pub async fn receive(
-        &self,
-        mut parts: Streaming<proto::SnapshotPart>,
-    ) -> Result<Received, ReceiveError> {
+    pub async fn receive(&self, mut parts: Streaming<proto::SnapshotPart>) -> Result<Received, ReceiveError> {
         let superseded = CancellationToken::new();
         std::mem::replace(&mut *self.current.lock(), superseded.clone()).cancel();
         let turn = Arc::clone(&self.turn).lock_owned().await;
@@ -173,6 +170,7 @@ impl Writer {
         }
         writer.close()?;
         sync_directory(&writer.directory).map_err(ReceiveError::Write)?;
+        setpoint_failpoint::hit("snapshot.after-receive");
         Ok((writer.files, writer.bytes))
     }
 
@@ -195,6 +193,7 @@ impl Writer {
         open.file.write_all(&chunk.data).map_err(ReceiveError::Write)?;
         open.length += chunk.data.len() as u64;
         self.bytes += chunk.data.len() as u64;
+        setpoint_failpoint::hit("snapshot.during-receive");
         Ok(())
     }
 

@@ -76,7 +76,7 @@ pub async fn send(
     wire::vote(ballot).map_err(|malformed| link.unreachable(&malformed).into())
 }
 
-fn header(leader: Vote, checkpoint: &Checkpoint<'_>) -> proto::SnapshotPart {
+fn header(leader: Vote, checkpoint: &Checkpoint) -> proto::SnapshotPart {
     let header = proto::SnapshotHeader {
         leader: Some(wire::ballot(&leader)),
         last_log: checkpoint.last_log_id.map(wire::log_id),

@@ -126,7 +126,10 @@ impl Link {
     }
 
     pub fn failed(&self, status: &Status) -> Unreachable<TypeConfig> {
-        self.complain(&format!("{:?}: {}", status.code(), status.message()))
+        // The TLS library's way to say that the answer to its greeting was not TLS.
+        let hint =
+            if status.message().contains("InvalidContentType") { " (it does not speak TLS)" } else { "" };
+        self.complain(&format!("{:?}: {}{hint}", status.code(), status.message()))
     }
 
     pub fn unreachable(&self, error: &dyn Error) -> Unreachable<TypeConfig> {

@@ -1,6 +1,6 @@
 //! Too much, too large, too slow: refused, without disturbing the cluster.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use setpoint_consensus::{Refusal, Role, SubmitError};
 use tokio::time::sleep;
@@ -50,12 +50,18 @@ async fn a_follower_hears_what_the_leader_could_not_take() {
     let leader = cluster.leader().await;
     let follower = cluster.followers(leader).next().expect("two followers");
     leader.machine.slow_down(Duration::from_millis(100));
-    let mut taken = 0;
-    for number in 0..5_000 {
-        taken += usize::from(follower.node.submit(bytes(format!("flood {number}"))).is_ok());
-        if number % 100 == 0 {
-            sleep(Duration::from_millis(10)).await;
+    let (mut taken, mut number) = (0, 0);
+    let started = Instant::now();
+    while follower.host.refused.lock().is_empty() {
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "{taken} commands were taken and none came back"
+        );
+        for _ in 0..100 {
+            number += 1;
+            taken += usize::from(follower.node.submit(bytes(format!("flood {number}"))).is_ok());
         }
+        sleep(Duration::from_millis(10)).await;
     }
     leader.machine.slow_down(Duration::ZERO);
     eventually("every command was applied or refused", || {
@@ -63,7 +69,7 @@ async fn a_follower_hears_what_the_leader_could_not_take() {
     })
     .await;
     let refused = follower.host.refused.lock();
-    assert!(!refused.is_empty() && refused.iter().all(|(_, reason)| *reason == Refusal::Overloaded));
+    assert!(refused.iter().all(|(_, reason)| *reason == Refusal::Overloaded), "{:?}", refused[0]);
     assert!(
         refused.iter().all(|(command, _)| !follower.machine.contains(command)),
         "refused means not proposed"

@@ -7,4 +7,5 @@ mod members;
 mod replication;
 mod restart;
 mod snapshots;
+mod storm;
 mod support;

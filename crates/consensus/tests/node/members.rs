@@ -105,7 +105,7 @@ async fn a_leader_is_removed_by_its_successor() {
         })
     })
     .await;
-    others[0].put_patiently("without the old leader").await;
+    others[0].put("without the old leader").await;
     others[1].applied(&bytes("without the old leader")).await;
 }
 
@@ -123,7 +123,7 @@ async fn the_leadership_goes_where_it_is_sent() {
         let successor = cluster.followers(leader).last().expect("two followers");
         leader.node.transfer_leader(successor.id).await.expect("a healthy successor");
         eventually("it leads", || successor.status().role == Role::Leader).await;
-        leader.put_patiently(format!("led by {}", successor.id)).await;
+        leader.put(format!("led by {}", successor.id)).await;
     }
     let leader = cluster.leader().await;
     assert_eq!(leader.node.transfer_leader(NodeId(8)).await, Err(MemberError::NotFound { id: NodeId(8) }));
@@ -139,7 +139,7 @@ async fn an_orderly_shutdown_leaves_a_leader_behind() {
     leader.node.shutdown().await;
     let leading = others.iter().filter(|node| node.status().role == Role::Leader).count();
     assert_eq!(leading, 1, "the successor led before the old leader was gone");
-    others[0].put_patiently("after").await;
+    others[0].put("after").await;
     assert_eq!(leader.status().role, Role::Stopped);
 }
 

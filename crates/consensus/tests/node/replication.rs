@@ -124,7 +124,7 @@ async fn a_single_node_is_a_cluster() {
     assert!(only.node.read_barrier().await.is_err());
     cluster.kill(1).await;
     let only = cluster.start_node(1).await;
-    only.put_patiently("alone again").await;
+    only.put("alone again").await;
     assert_eq!(only.machine.commands(), [bytes("alone"), bytes("alone again")]);
 }
 

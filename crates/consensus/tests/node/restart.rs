@@ -18,7 +18,7 @@ async fn a_cluster_that_lost_power_has_all_it_acknowledged() {
     for id in 1..=3 {
         cluster.start_node(id).await;
     }
-    cluster.node(1).put_patiently("and on").await;
+    cluster.node(1).put("and on").await;
     cluster.agree_on(&bytes("and on")).await;
     let commands = cluster.node(1).machine.commands();
     let expected = (0..100).map(|number| bytes(format!("kept {number}")));
@@ -36,7 +36,7 @@ async fn a_cut_log_and_a_flushed_machine_fit_together_again() {
     let mut cluster = Cluster::start(3, Options { configure: Some(configure), ..Options::default() }).await;
     for round in 0..4 {
         for number in 0..25 {
-            cluster.node(1).put_patiently(format!("{round}/{number}")).await;
+            cluster.node(1).put(format!("{round}/{number}")).await;
         }
         for id in 1..=3 {
             cluster.kill(id).await;
@@ -45,7 +45,7 @@ async fn a_cut_log_and_a_flushed_machine_fit_together_again() {
             cluster.start_node(id).await;
         }
     }
-    cluster.node(2).put_patiently("at last").await;
+    cluster.node(2).put("at last").await;
     cluster.agree_on(&bytes("at last")).await;
     let commands = cluster.node(3).machine.commands();
     let expected = (0..4).flat_map(|round| (0..25).map(move |number| bytes(format!("{round}/{number}"))));

@@ -87,7 +87,7 @@ async fn a_new_member_starts_from_the_state_and_can_lead() {
     .await;
     first.promote(NodeId(2)).await.expect("it has caught up");
     first.transfer_leader(NodeId(2)).await.expect("a healthy successor");
-    cluster.node(2).put_patiently("its first").await;
+    cluster.node(2).put("its first").await;
     assert_eq!(cluster.node(2).status().role, Role::Leader);
     // The highest id came with the state.
     assert_eq!(cluster.node(2).node.next_id(), NodeId(3));

@@ -78,7 +78,9 @@ impl Maker {
             return Op::Range(self.op_range());
         }
         let mut put = self.put_of(key);
-        if self.rng.percent(70) {
+        // A put that keeps the value or lease of a key which the same transaction has deleted kills etcd 3.5, where its
+        // check for duplicates misses the deletion. So only careful transactions have such puts.
+        if written.is_none() || self.rng.percent(70) {
             (put.ignore_value, put.ignore_lease) = (false, false);
         }
         Op::Put(put)

@@ -46,17 +46,9 @@ impl TestNode {
         self.node.status().borrow().clone()
     }
 
-    /// Submits and waits until the command is applied here.
+    /// Submits and waits until the command is applied here. Again while there is no leader or the command was refused,
+    /// and after a while also if nothing is known of it; so it may be applied twice.
     pub async fn put(&self, text: impl Into<String>) {
-        let command = bytes(text);
-        self.node.submit(command.clone()).expect("the node takes commands");
-        timeout(PATIENCE, self.machine.applied_command(&command))
-            .await
-            .expect("the command is applied in time");
-    }
-
-    /// As `put`, again and again while there is no leader or the command was refused.
-    pub async fn put_patiently(&self, text: impl Into<String>) {
         let command = bytes(text);
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
@@ -64,15 +56,19 @@ impl TestNode {
                 sleep(Duration::from_millis(20)).await;
                 continue;
             }
-            let applied = self.machine.applied_command(&command);
-            let refused =
-                eventually("refused", || self.host.refused.lock().iter().any(|(c, _)| *c == command));
             tokio::select! {
-                () = applied => return,
-                () = refused => self.host.refused.lock().retain(|(refused, _)| *refused != command),
+                () = self.machine.applied_command(&command) => return,
+                () = self.refused(&command) => {}
+                () = sleep(Duration::from_secs(3)) => {}
             }
         }
         panic!("{command:?} was not applied in time");
+    }
+
+    async fn refused(&self, command: &Bytes) {
+        while !self.host.forget_refusal(command) {
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     pub async fn applied(&self, command: &Bytes) {
@@ -145,9 +141,8 @@ impl Cluster {
         let (server_tls, client_tls) = options.tls.clone().unzip();
         seams.connector = self.network.connector(&name(NodeId(id)), client_tls);
         let mut config = Config::new(NodeId(id), options.cluster.unwrap_or(ClusterId(0xc1)), directory);
-        config.timing.heartbeat = Duration::from_millis(60);
-        config.timing.election_min = Duration::from_millis(400);
-        config.timing.election_max = Duration::from_millis(700);
+        config.timing.election_min = Duration::from_millis(700);
+        config.timing.election_max = Duration::from_millis(1200);
         if let Some(configure) = options.configure {
             configure(&mut config);
         }

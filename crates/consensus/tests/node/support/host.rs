@@ -14,6 +14,15 @@ pub struct TestHost {
     pub fatal: Mutex<Option<FatalError>>,
 }
 
+impl TestHost {
+    /// True if `command` was refused; it is as if it had not been, afterwards.
+    pub fn forget_refusal(&self, command: &Bytes) -> bool {
+        let mut refused = self.refused.lock();
+        let at = refused.iter().position(|(refused, _)| refused == command);
+        at.map(|at| refused.swap_remove(at)).is_some()
+    }
+}
+
 impl Host for TestHost {
     fn refused(&self, command: Bytes, reason: Refusal) {
         self.refused.lock().push((command, reason));

@@ -1,0 +1,15 @@
+//! Clusters of real processes under faults, one file per kind.
+
+mod backup;
+mod crash_points;
+mod disk;
+mod failover;
+mod input;
+mod kills;
+mod leases;
+mod members;
+mod partitions;
+mod rejoin;
+mod shutdown;
+mod space;
+mod tls;

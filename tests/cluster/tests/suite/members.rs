@@ -1,0 +1,111 @@
+//! Members that come and go.
+
+use setpoint_api::etcdserverpb as pb;
+use setpoint_cluster_tests::client::Client;
+use setpoint_cluster_tests::load::LoadConfig;
+use setpoint_cluster_tests::testbed::{Setup, Testbed};
+
+/// Adds a node beside the mesh, told to join at the first node's own peer address.
+fn newcomer(bed: &mut Testbed) -> (usize, Client, String) {
+    let seed = bed.cluster.nodes()[0].peer.clone();
+    let index = bed.cluster.add_node(vec!["--join".to_owned(), seed]).expect("a node is prepared");
+    let node = &bed.cluster.nodes()[index];
+    (index, Client::new(&node.client), node.peer.clone())
+}
+
+async fn member(client: &Client, id: u64) -> Option<pb::Member> {
+    client.members().await.ok()?.into_iter().find(|member| member.id == id)
+}
+
+async fn same_content(bed: &Testbed, newcomer: &Client) {
+    let revision = newcomer.revision().await.expect("a linearizable read on the new node");
+    let theirs = bed.clients[1].hash(revision).await.expect("hash");
+    assert_eq!(newcomer.hash(revision).await.expect("hash"), theirs, "the new node has the same content");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_announced_learner_joins_and_is_promoted() {
+    let mut bed = Testbed::start_with("an_announced_learner", Setup::calm()).await;
+    for node in 0..3 {
+        bed.barrier_write(node).await;
+    }
+    let (index, client, peer) = newcomer(&mut bed);
+    let request = pb::MemberAddRequest { peer_urls: vec![format!("http://{peer}")], is_learner: true };
+    let added = bed.clients[1].cluster().member_add(request.clone()).await.expect("added").into_inner();
+    let id = added.member.expect("the new member is named").id;
+    assert_eq!(id, 4);
+    let twice = bed.clients[2].cluster().member_add(request).await.expect_err("the address is taken");
+    assert_eq!(twice.message(), "etcdserver: Peer URLs already exists");
+    let early = pb::MemberPromoteRequest { id };
+    let refused = bed.clients[0].cluster().member_promote(early).await.expect_err("it has not even started");
+    assert!(refused.message().contains("in sync with leader"), "{refused:?}");
+
+    bed.restart(index).await;
+    assert!(
+        member(&bed.clients[0], id).await.expect("listed").is_learner,
+        "a learner stays one until it is promoted"
+    );
+    assert!(client.status().await.expect("status").is_learner);
+    bed.until("the learner is promoted", || async {
+        bed.clients[0].cluster().member_promote(pb::MemberPromoteRequest { id }).await.is_ok()
+    })
+    .await;
+    assert!(!member(&bed.clients[2], id).await.expect("listed").is_learner);
+    client.put("through", "the new node").await.expect("it takes writes");
+    same_content(&bed, &client).await;
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joining_node_votes_by_itself_and_a_removed_one_never_comes_back() {
+    let mut bed = Testbed::start_with("a_joining_node_votes", Setup::calm()).await;
+    let load = bed.load(&LoadConfig::default());
+    bed.progress(20).await;
+    let (index, client, _) = newcomer(&mut bed);
+    bed.restart(index).await;
+    bed.until("the new node votes", || async {
+        member(&bed.clients[0], 4).await.is_some_and(|member| !member.is_learner && member.name == "n4")
+    })
+    .await;
+    load.stop().await;
+    same_content(&bed, &client).await;
+
+    let gone = bed.clients[0].cluster().member_remove(pb::MemberRemoveRequest { id: 9 }).await;
+    assert_eq!(gone.expect_err("nobody has this id").message(), "etcdserver: member not found");
+    bed.clients[1].cluster().member_remove(pb::MemberRemoveRequest { id: 4 }).await.expect("removed");
+    assert!(member(&bed.clients[2], 4).await.is_none());
+    bed.barrier_write(0).await;
+    // Whether it runs on or is started again, with its old data it is nobody.
+    bed.until("the removed node is out of the cluster", || async { client.get("k").await.is_err() }).await;
+    bed.start_node(index);
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert!(client.get("k").await.is_err(), "a removed node answers no linearizable reads");
+    let (leader, term) = bed.leader().await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(bed.leader().await, (leader, term), "it disturbs nobody");
+    assert_eq!(bed.clients[0].members().await.expect("members").len(), 3);
+    bed.verify(Vec::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_leader_can_be_removed() {
+    let bed = Testbed::start("the_leader_can_be_removed").await;
+    let load = bed.load(&LoadConfig::default());
+    bed.progress(20).await;
+    let (leader, _) = bed.leader().await;
+    let other = (leader + 1) % 3;
+    let id = leader as u64 + 1;
+    bed.until("the leader is removed", || async {
+        let removed = bed.clients[other].cluster().member_remove(pb::MemberRemoveRequest { id }).await;
+        removed.is_ok() || member(&bed.clients[other], id).await.is_none()
+    })
+    .await;
+    let rest: Vec<usize> = (0..3).filter(|node| *node != leader).collect();
+    let (successor, _) = bed.leader_among(&rest).await;
+    assert_ne!(successor, leader);
+    load.stop().await;
+    bed.clients[successor].put("after", "removal").await.expect("the others go on");
+    let members = bed.clients[other].members().await.expect("members");
+    assert_eq!(members.len(), 2, "{members:?}");
+    bed.no_panics();
+}
