@@ -110,22 +110,20 @@ impl Session {
         Ok(None)
     }
 
-    /// Runs a sequence on both servers and goes on after a difference for as long as that makes sense: after requests
-    /// that only read. Returns all differences, and whether the servers are still in step.
+    /// Runs a sequence on both servers and goes on after a difference for as long as that makes sense. Returns all
+    /// differences, and whether the two stores still hold the same.
     pub async fn survey(&mut self, sequence: &Sequence) -> Result<(Vec<Mismatch>, bool), HarnessError> {
         self.begin(sequence.seed).await?;
         let mut found = Vec::new();
         for (index, step) in sequence.steps.iter().enumerate() {
             let (reference, subject) = self.both(step).await?;
             self.check_reference(sequence.seed, index, step, &reference)?;
-            if let Some(mismatch) = self.judge(index, step, reference, subject) {
-                if step.is_read() {
-                    self.observe(step, &mismatch.reference);
-                }
-                found.push(mismatch);
-                if !step.is_read() {
-                    return Ok((found, false));
-                }
+            let Some(mismatch) = self.judge(index, step, reference, subject) else { continue };
+            self.observe(step, &mismatch.reference);
+            found.push(mismatch);
+            // After a watch went wrong, the rest of the sequence would only tell so again.
+            if !step.is_read() {
+                return Ok((found, step.is_watch()));
             }
         }
         Ok((found, true))

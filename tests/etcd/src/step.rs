@@ -324,7 +324,7 @@ impl Step {
         )
     }
 
-    /// The step changes nothing on the server.
+    /// The step changes nothing on the server, and is not about watches.
     pub fn is_read(&self) -> bool {
         matches!(
             self,
@@ -332,8 +332,6 @@ impl Step {
                 | Step::TimeToLive { .. }
                 | Step::Leases
                 | Step::KeepAlive { .. }
-                | Step::Settle
-                | Step::Progress { .. }
                 | Step::Status
                 | Step::AlarmGet
                 | Step::Hash

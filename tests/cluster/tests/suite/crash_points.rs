@@ -4,7 +4,7 @@ use setpoint_cluster_tests::load::LoadConfig;
 use setpoint_cluster_tests::testbed::{Setup, Testbed};
 
 /// Flushes and cuts often, so that the points of those are reached.
-const OFTEN: [&str; 6] = ["--snapshot-count", "40", "--log-keep", "10", "--retention-revisions", "20"];
+const OFTEN: [&str; 6] = ["--snapshot-count", "20", "--log-keep", "5", "--retention-revisions", "20"];
 
 fn arm(bed: &mut Testbed, node: usize, points: &str) {
     let value = ("SETPOINT_FAILPOINTS".to_owned(), points.to_owned());
@@ -86,7 +86,7 @@ async fn crashes_while_a_snapshot_is_installed() {
         let node = round % 3;
         bed.kill(node);
         // Long enough that the log it needs is cut.
-        bed.progress(140).await;
+        bed.progress(90).await;
         crash_at(&mut bed, node, point, hit).await;
     }
     load.stop().await;

@@ -256,7 +256,7 @@ async fn streams(client: &Client, number: i64) {
     let mut answers =
         client.watch().watch(tokio_stream::iter(requests)).await.expect("a stream").into_inner();
     // However many answers come: the stream neither hangs the node nor ends it.
-    while let Ok(Ok(Some(_))) = tokio::time::timeout(Duration::from_secs(2), answers.message()).await {}
+    while let Ok(Ok(Some(_))) = tokio::time::timeout(Duration::from_millis(500), answers.message()).await {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

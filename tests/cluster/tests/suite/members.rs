@@ -3,7 +3,7 @@
 use setpoint_api::etcdserverpb as pb;
 use setpoint_cluster_tests::client::Client;
 use setpoint_cluster_tests::load::LoadConfig;
-use setpoint_cluster_tests::testbed::{Setup, Testbed};
+use setpoint_cluster_tests::testbed::{Setup, Testbed, patiently};
 
 /// Adds a node beside the mesh, told to join at the first node's own peer address.
 fn newcomer(bed: &mut Testbed) -> (usize, Client, String) {
@@ -14,7 +14,7 @@ fn newcomer(bed: &mut Testbed) -> (usize, Client, String) {
 }
 
 async fn member(client: &Client, id: u64) -> Option<pb::Member> {
-    client.members().await.ok()?.into_iter().find(|member| member.id == id)
+    patiently(|| client.members()).await.into_iter().find(|member| member.id == id)
 }
 
 async fn same_content(bed: &Testbed, newcomer: &Client) {

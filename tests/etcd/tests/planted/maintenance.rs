@@ -23,7 +23,7 @@ pub const PLANTS: &[Entry] = &[
     }),
     ("hash kv: header revision", |a| raise_revision(a, |a| matches!(a, Answer::HashKv(..)))),
     ("hash kv: compact revision", |a| match a {
-        Answer::HashKv(Ok(response), _) => {
+        Answer::HashKv(Ok(response), _) if response.compact_revision > 0 => {
             response.compact_revision += 1;
             true
         }
