@@ -156,7 +156,9 @@ impl Book {
     }
 
     fn watches(&self) -> impl Iterator<Item = ((StreamSlot, i64), &OpenWatch)> {
-        self.open.iter().flat_map(|(stream, watches)| watches.iter().map(|(id, watch)| ((*stream, *id), watch)))
+        self.open
+            .iter()
+            .flat_map(|(stream, watches)| watches.iter().map(|(id, watch)| ((*stream, *id), watch)))
     }
 
     /// Once nothing lags any more, a progress request on the stream is answered.
@@ -182,7 +184,8 @@ fn recorded(answer: &Value) -> impl Iterator<Item = ((StreamSlot, i64), &Value)>
 }
 
 fn recorded_events(answer: &Value) -> impl Iterator<Item = ((StreamSlot, i64), usize)> {
-    recorded(answer).map(|(key, watch)| (key, watch.get("events").and_then(Value::as_array).map_or(0, Vec::len)))
+    recorded(answer)
+        .map(|(key, watch)| (key, watch.get("events").and_then(Value::as_array).map_or(0, Vec::len)))
 }
 
 fn recorded_cancels(answer: &Value) -> impl Iterator<Item = (StreamSlot, i64)> {

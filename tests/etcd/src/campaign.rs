@@ -132,9 +132,10 @@ async fn run_lane(stage: &Stage, scenarios: Vec<Sequence>, seeds: Vec<u64>) -> R
 
 /// Replays a sequence from a file on a fresh pair; the report of the difference, if there is one.
 pub async fn replay_file(stage: &Stage, path: &Path) -> Result<Option<String>, HarnessError> {
-    let text = std::fs::read_to_string(path).map_err(|source| HarnessError::File { path: path.to_owned(), source })?;
-    let sequence: Sequence =
-        serde_json::from_str(&text).map_err(|source| HarnessError::Content { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| HarnessError::File { path: path.to_owned(), source })?;
+    let sequence: Sequence = serde_json::from_str(&text)
+        .map_err(|source| HarnessError::Content { path: path.to_owned(), source })?;
     let mut session = stage.open().await?;
     let mismatch = session.run(&sequence).await?;
     Ok(mismatch.map(|mismatch| describe(&sequence, &mismatch)))
@@ -160,11 +161,17 @@ async fn explain(
             report.push_str(&describe(&shrunk.sequence, &shrunk.mismatch));
             (shrunk.sequence, note)
         }
-        None => (sequence.clone(), "a fresh pair of servers does not show the difference: not shrunk".to_owned()),
+        None => {
+            (sequence.clone(), "a fresh pair of servers does not show the difference: not shrunk".to_owned())
+        }
     };
     let path = save(&kept, notes)?;
-    let _ = writeln!(report, "{note}\nreplay: SETPOINT_DIFF_REPLAY={} cargo nextest run -p setpoint-etcd-tests \
-         --run-ignored all differential_live", path.display());
+    let _ = writeln!(
+        report,
+        "{note}\nreplay: SETPOINT_DIFF_REPLAY={} cargo nextest run -p setpoint-etcd-tests \
+         --run-ignored all differential_live",
+        path.display()
+    );
     Ok(report)
 }
 
@@ -180,7 +187,13 @@ fn save(sequence: &Sequence, folder: &Path) -> Result<PathBuf, HarnessError> {
 pub fn describe(sequence: &Sequence, mismatch: &Mismatch) -> String {
     let mut out = String::new();
     let Mismatch { index, step, bearings, reference, subject, differences } = mismatch;
-    let _ = writeln!(out, "seed {} ({}), step {index} of {}", sequence.seed, sequence.profile, sequence.steps.len());
+    let _ = writeln!(
+        out,
+        "seed {} ({}), step {index} of {}",
+        sequence.seed,
+        sequence.profile,
+        sequence.steps.len()
+    );
     let _ = writeln!(out, "store at revision {}, compacted at {}", bearings.revision, bearings.compacted);
     let _ = writeln!(out, "request   {}", json(step));
     let _ = writeln!(out, "reference {reference}");

@@ -93,8 +93,10 @@ impl Cluster {
         let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let names: Vec<String> = (1..=config.nodes).map(|number| format!("n{number}")).collect();
         let own = addresses.chunks(3).map(|set| set[1].clone());
-        let known: Vec<String> = if config.peer_fronts.is_empty() { own.collect() } else { config.peer_fronts };
-        let initial: Vec<String> = names.iter().zip(&known).map(|(name, peer)| format!("{name}={peer}")).collect();
+        let known: Vec<String> =
+            if config.peer_fronts.is_empty() { own.collect() } else { config.peer_fronts };
+        let initial: Vec<String> =
+            names.iter().zip(&known).map(|(name, peer)| format!("{name}={peer}")).collect();
         let mut cluster =
             Self { program, nodes: Vec::new(), arguments: config.arguments, directory: Some(directory) };
         for (name, set) in names.iter().zip(addresses.chunks(3)) {
@@ -153,13 +155,16 @@ impl Cluster {
         ]
         .into_iter()
         // A node that joins is told whom to ask instead.
-        .filter(|(flag, _)| *flag != "--initial-cluster" || !node.arguments.iter().any(|other| other == "--join"))
+        .filter(|(flag, _)| {
+            *flag != "--initial-cluster" || !node.arguments.iter().any(|other| other == "--join")
+        })
         .flat_map(|(flag, value)| [flag.to_owned(), value])
         .collect();
         arguments.extend_from_slice(&self.arguments);
         arguments.extend_from_slice(&node.arguments);
         let environment = &node.environment;
-        let process = ServerProcess::spawn_with(&node.name, &self.program, &arguments, environment, &node.log)?;
+        let process =
+            ServerProcess::spawn_with(&node.name, &self.program, &arguments, environment, &node.log)?;
         node.process = Some(process);
         Ok(())
     }
@@ -256,7 +261,8 @@ impl Server for Cluster {
     }
 
     fn log_tails(&self) -> String {
-        let tails = self.nodes.iter().map(|node| format!("--- {} ---\n{}\n", node.name, tail(&node.log, TAIL_LINES)));
+        let tails =
+            self.nodes.iter().map(|node| format!("--- {} ---\n{}\n", node.name, tail(&node.log, TAIL_LINES)));
         tails.collect()
     }
 }

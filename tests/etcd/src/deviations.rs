@@ -40,7 +40,11 @@ mod tests {
         let refusal = json!({ "refused": "InvalidArgument", "message": "etcdserver: invalid sort option" });
         assert_eq!(compare(&range(9), &read, &refusal), []);
         assert_ne!(compare(&range(1), &read, &refusal), [], "a defined order must not be refused");
-        assert_ne!(compare(&range(9), &read, &json!({ "header": 6, "count": 1 })), [], "nor another answer be given");
+        assert_ne!(
+            compare(&range(9), &read, &json!({ "header": 6, "count": 1 })),
+            [],
+            "nor another answer be given"
+        );
         assert_ne!(compare(&range(9), &read, &json!({ "refused": "Internal", "message": "" })), []);
     }
 }

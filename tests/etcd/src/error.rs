@@ -29,7 +29,9 @@ pub enum HarnessError {
     UnequalStart { reference: i64, subject: i64 },
     #[error("{name} ended during step {index} of seed {seed}: {step}\n{log}")]
     Fallen { name: String, seed: u64, index: usize, step: String, log: String },
-    #[error("the reference broke a rule or kept the harness waiting in step {index} of seed {seed}: {step}\n{answer}")]
+    #[error(
+        "the reference broke a rule or kept the harness waiting in step {index} of seed {seed}: {step}\n{answer}"
+    )]
     Irregular { seed: u64, index: usize, step: String, answer: String },
     #[error("one of the pairs running side by side broke off")]
     Lane { source: tokio::task::JoinError },

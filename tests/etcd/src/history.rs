@@ -68,7 +68,8 @@ impl History {
             ..Default::default()
         };
         stream.send(Some(RequestUnion::CreateRequest(everything))).await;
-        let created = stream.wait_until(Instant::now() + PATIENCE, |log| log.unreported().next().is_some()).await;
+        let created =
+            stream.wait_until(Instant::now() + PATIENCE, |log| log.unreported().next().is_some()).await;
         if !created {
             return Err(HarnessError::HistoryLost { revision });
         }

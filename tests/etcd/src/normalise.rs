@@ -73,13 +73,17 @@ impl Normaliser {
             Answer::TimeToLive(outcome) => value(outcome, |response| self.time_to_live(response)),
             Answer::Leases(outcome) => value(outcome, |response| self.leases(response)),
             Answer::KeepAlive(outcome) => value(outcome, |r| {
-                object([("header", header(&r.header)), ("id", json!(self.lease(r.id))), ("ttl", json!(r.ttl))])
+                object([
+                    ("header", header(&r.header)),
+                    ("id", json!(self.lease(r.id))),
+                    ("ttl", json!(r.ttl)),
+                ])
             }),
             Answer::WatchCreated(response) => self.watch_created(step, response.as_ref()),
             Answer::WatchCanceled(response) => response.as_ref().map_or(Value::Null, watch_state),
-            Answer::Progress(response) => {
-                response.as_ref().map_or(Value::Null, |r| json!({ "header": header(&r.header), "id": r.watch_id }))
-            }
+            Answer::Progress(response) => response
+                .as_ref()
+                .map_or(Value::Null, |r| json!({ "header": header(&r.header), "id": r.watch_id })),
             Answer::Settled(streams) => self.settled(streams),
             Answer::Nothing => {
                 if let Step::CloseStream { stream } = step {
@@ -133,7 +137,10 @@ impl Normaliser {
     }
 
     fn put(&self, response: &pb::PutResponse) -> Value {
-        object([("header", header(&response.header)), ("prev_kv", self.optional_kv(response.prev_kv.as_ref()))])
+        object([
+            ("header", header(&response.header)),
+            ("prev_kv", self.optional_kv(response.prev_kv.as_ref())),
+        ])
     }
 
     fn delete(&self, response: &pb::DeleteRangeResponse) -> Value {
@@ -189,7 +196,8 @@ impl Normaliser {
 
     fn time_to_live(&self, response: &pb::LeaseTimeToLiveResponse) -> Value {
         let long = response.granted_ttl >= 10 * TTL_DRIFT_SECONDS_MAX;
-        let fresh = (response.granted_ttl - TTL_DRIFT_SECONDS_MAX..=response.granted_ttl).contains(&response.ttl);
+        let fresh =
+            (response.granted_ttl - TTL_DRIFT_SECONDS_MAX..=response.granted_ttl).contains(&response.ttl);
         let mut keys: Vec<String> = response.keys.iter().map(|key| text(key)).collect();
         keys.sort();
         object([
@@ -236,7 +244,8 @@ impl Normaliser {
     /// What each watch delivered: its events in order, and how it ended.
     fn watches(&self, responses: &[Arrived]) -> Value {
         let mut watches: BTreeMap<i64, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
-        let unreported = responses.iter().filter(|arrived| !arrived.reported).map(|arrived| &arrived.response);
+        let unreported =
+            responses.iter().filter(|arrived| !arrived.reported).map(|arrived| &arrived.response);
         for response in unreported.filter(|response| !is_progress(response)) {
             let (events, states) = watches.entry(response.watch_id).or_default();
             events.extend(response.events.iter().map(|event| self.event(event)));
@@ -339,7 +348,10 @@ fn members(response: &pb::MemberListResponse, configured: usize) -> Value {
     let own_id = response.header.as_ref().map_or(0, |header| header.member_id);
     let members = &response.members;
     let complete = |member: &pb::Member| {
-        member.id != 0 && !member.name.is_empty() && !member.peer_urls.is_empty() && !member.client_urls.is_empty()
+        member.id != 0
+            && !member.name.is_empty()
+            && !member.peer_urls.is_empty()
+            && !member.client_urls.is_empty()
     };
     object([
         ("header", header(&response.header)),

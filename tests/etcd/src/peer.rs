@@ -44,7 +44,8 @@ impl EtcdBinaries {
     /// The version, like `3.5.30`.
     pub fn version(&self) -> String {
         let output = Command::new(self.etcd()).arg("--version").output();
-        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let text =
+            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         let first = text.lines().next().unwrap_or_default();
         first.rsplit(' ').next().unwrap_or_default().to_owned()
     }
@@ -137,9 +138,10 @@ impl Server for EtcdPeer {
     }
 
     fn log_tails(&self) -> String {
-        let tails = self.members.iter().map(|member| {
-            format!("--- {} ---\n{}\n", member.name, tail(&member.log, TAIL_LINES))
-        });
+        let tails = self
+            .members
+            .iter()
+            .map(|member| format!("--- {} ---\n{}\n", member.name, tail(&member.log, TAIL_LINES)));
         tails.collect()
     }
 }

@@ -23,7 +23,8 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, HarnessError> {
         if ports.len() == count {
             break;
         }
-        let offset = std::process::id().wrapping_mul(97).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % span;
+        let offset =
+            std::process::id().wrapping_mul(97).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % span;
         let port = FIRST + u16::try_from(offset).unwrap_or(0);
         if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             held.push(listener);

@@ -39,12 +39,7 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// Starts the program. Its output is appended to the log, so that a restarted server's log stays one story.
-    pub fn spawn(
-        name: &str,
-        program: &Path,
-        arguments: &[String],
-        log: &Path,
-    ) -> Result<Self, HarnessError> {
+    pub fn spawn(name: &str, program: &Path, arguments: &[String], log: &Path) -> Result<Self, HarnessError> {
         Self::spawn_with(name, program, arguments, &[], log)
     }
 

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use setpoint_api::etcdserverpb as pb;
 
-use crate::step::{CompareStep, DeleteStep, LeaseRef, Op, Operand, PutStep, RangeStep, Rev, TxnStep, WatchStep};
+use crate::step::{
+    CompareStep, DeleteStep, LeaseRef, Op, Operand, PutStep, RangeStep, Rev, TxnStep, WatchStep,
+};
 
 /// The id that stands for a slot no grant has filled. Servers pick positive ids, clients of this test small ones.
 const UNGRANTED: i64 = -0x5e7_0000;

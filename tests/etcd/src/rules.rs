@@ -184,7 +184,8 @@ mod tests {
     fn judge(fragments: bool, responses: &[pb::WatchResponse]) -> Vec<String> {
         let created = pb::WatchResponse { watch_id: 1, created: true, ..Default::default() };
         let all = std::iter::once(&created).chain(responses);
-        let arrived: Vec<Arrived> = all.map(|response| Arrived { response: response.clone(), reported: false }).collect();
+        let arrived: Vec<Arrived> =
+            all.map(|response| Arrived { response: response.clone(), reported: false }).collect();
         let mut rules = StreamRules::default();
         rules.asked(fragments, false);
         rules.judge(&arrived)

@@ -170,7 +170,10 @@ impl Session {
         if let Some(subject) = &mut self.subject {
             let revision = subject.begin(seed).await?;
             if revision != self.bearings.revision {
-                return Err(HarnessError::UnequalStart { reference: self.bearings.revision, subject: revision });
+                return Err(HarnessError::UnequalStart {
+                    reference: self.bearings.revision,
+                    subject: revision,
+                });
             }
         }
         Ok(())
@@ -194,7 +197,13 @@ impl Session {
 
     /// The reference must be beyond doubt. One that fell over during a step must not pass for one that refused it, and
     /// one that breaks the rules for watches, or does not deliver what is due, says that the harness is wrong.
-    fn check_reference(&mut self, seed: u64, index: usize, step: &Step, answer: &Value) -> Result<(), HarnessError> {
+    fn check_reference(
+        &mut self,
+        seed: u64,
+        index: usize,
+        step: &Step,
+        answer: &Value,
+    ) -> Result<(), HarnessError> {
         let mut streams = answer.as_object().into_iter().flatten();
         if *step == Step::Settle && streams.any(|(_, stream)| stream.get("complaints").is_some()) {
             let (step, answer) = (format!("{step:?}"), answer.to_string());

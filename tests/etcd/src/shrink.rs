@@ -43,7 +43,11 @@ fn prologue() -> Vec<Step> {
 }
 
 /// Shrinks the sequence. `None` if it shows no difference on a fresh pair.
-pub async fn shrink(stage: &Stage, sequence: &Sequence, budget: Budget) -> Result<Option<Shrunk>, HarnessError> {
+pub async fn shrink(
+    stage: &Stage,
+    sequence: &Sequence,
+    budget: Budget,
+) -> Result<Option<Shrunk>, HarnessError> {
     let started = Instant::now();
     let Some((mut steps, mut mismatch)) = attempt(stage, sequence, sequence.steps.clone()).await? else {
         return Ok(None);

@@ -269,7 +269,9 @@ impl Side {
         let mut client = self.clients().maintenance;
         match step {
             Step::Status => Answer::Status(unary(client.status(self.request(pb::StatusRequest {}))).await),
-            Step::AlarmGet => Answer::Alarm(unary(client.alarm(self.request(pb::AlarmRequest::default()))).await),
+            Step::AlarmGet => {
+                Answer::Alarm(unary(client.alarm(self.request(pb::AlarmRequest::default()))).await)
+            }
             Step::Alarm { action, alarm } => {
                 let status = unary(client.status(pb::StatusRequest {})).await;
                 let own = status.ok().and_then(|status| status.header).map_or(0, |header| header.member_id);
@@ -315,7 +317,9 @@ impl Side {
                 unary(cluster.member_add(self.request(request))).await.map(drop)
             }
             Stray::MoveLeader => {
-                unary(maintenance.move_leader(self.request(pb::MoveLeaderRequest { target_id: id }))).await.map(drop)
+                unary(maintenance.move_leader(self.request(pb::MoveLeaderRequest { target_id: id })))
+                    .await
+                    .map(drop)
             }
         }
     }

@@ -16,6 +16,8 @@ use crate::side::{PATIENCE, Side, Wait};
 use crate::step::{Step, StreamSlot};
 use crate::stream::{NO_WATCH, WatchStream, is_progress};
 
+/// How long each stream may take to deliver what is due.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(6);
 /// How long to listen for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(120);
 /// How often a progress request is repeated: servers do not answer it while a watch on the stream lags.
@@ -73,14 +75,13 @@ impl Side {
     }
 
     async fn settle(&mut self, wait: &Wait) -> Answer {
-        let deadline = Instant::now() + PATIENCE;
         let mut late = Vec::new();
         if wait.scout && !self.scout(wait.revision).await {
             late.push("a watch from the current revision does not catch up".to_owned());
         }
         let mut settled = Vec::with_capacity(self.streams.len());
         for (slot, stream) in &self.streams {
-            let complaints = settle_stream(*slot, stream, wait, deadline).await;
+            let complaints = settle_stream(*slot, stream, wait).await;
             let mut received: Received = stream.take_all();
             received.complaints.extend(complaints);
             received.complaints.append(&mut late);
@@ -93,17 +94,21 @@ impl Side {
     /// all of them in one pass, so those created before have caught up then too.
     async fn scout(&self, revision: i64) -> bool {
         let stream = WatchStream::open(self.clients().watch, self.request(()).metadata().clone());
-        let request = pb::WatchCreateRequest { key: vec![0].into(), start_revision: revision, ..Default::default() };
+        let request =
+            pb::WatchCreateRequest { key: vec![0].into(), start_revision: revision, ..Default::default() };
         stream.send(Some(RequestUnion::CreateRequest(request))).await;
         ask_progress(&stream, revision, PATIENCE).await.is_some()
     }
 }
 
 /// Waits for everything that is due on the stream. Returns what did not come.
-async fn settle_stream(slot: StreamSlot, stream: &WatchStream, wait: &Wait, deadline: Instant) -> Vec<String> {
+async fn settle_stream(slot: StreamSlot, stream: &WatchStream, wait: &Wait) -> Vec<String> {
+    let deadline = Instant::now() + SETTLE_PATIENCE;
     let mut overdue = Vec::new();
     let due = |due: &std::collections::BTreeMap<(StreamSlot, i64), usize>| {
-        due.range((slot, i64::MIN)..=(slot, i64::MAX)).map(|((_, id), count)| (*id, *count)).collect::<Vec<_>>()
+        due.range((slot, i64::MIN)..=(slot, i64::MAX))
+            .map(|((_, id), count)| (*id, *count))
+            .collect::<Vec<_>>()
     };
     for (id, count) in due(&wait.events) {
         if !stream.wait_until(deadline, |log| log.events.get(&id).copied().unwrap_or(0) >= count).await {
@@ -116,11 +121,12 @@ async fn settle_stream(slot: StreamSlot, stream: &WatchStream, wait: &Wait, dead
             overdue.push(format!("watch {id} was not canceled"));
         }
     }
-    if wait.barrier.contains(&slot) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if ask_progress(stream, wait.revision, left).await.is_none() {
-            overdue.push(format!("no progress to revision {} reported", wait.revision));
-        }
+    // Whatever was overdue above would only make this wait in vain.
+    if wait.barrier.contains(&slot)
+        && overdue.is_empty()
+        && ask_progress(stream, wait.revision, SETTLE_PATIENCE).await.is_none()
+    {
+        overdue.push(format!("no progress to revision {} reported", wait.revision));
     }
     overdue
 }
@@ -145,6 +151,9 @@ async fn ask_progress(stream: &WatchStream, revision: i64, patience: Duration) -
         if log.progress_count == before {
             return None;
         }
-        log.unreported().rev().find(|response| is_progress(response) && response.watch_id == NO_WATCH).cloned()
+        log.unreported()
+            .rev()
+            .find(|response| is_progress(response) && response.watch_id == NO_WATCH)
+            .cloned()
     })
 }

@@ -13,7 +13,9 @@ use crate::side::{Falsifier, Side};
 pub enum Subject {
     /// Another etcd: the comparison itself is under test.
     Etcd,
-    Setpointd { nodes: usize },
+    Setpointd {
+        nodes: usize,
+    },
 }
 
 #[derive(Clone)]

@@ -380,9 +380,20 @@ mod tests {
         let compact = || Step::Compact { revision: Rev::Now(0), physical: false };
         let close = || Step::CloseStream { stream: 0 };
         let sequence = |steps| Sequence { seed: 0, profile: String::new(), resets: false, steps };
-        let settled = sequence(vec![put(), compact(), watch(), put(), put(), compact(), close(), compact()]).settled();
-        let expected =
-            vec![put(), compact(), watch(), put(), put(), Step::Settle, compact(), Step::Settle, close(), compact()];
+        let settled =
+            sequence(vec![put(), compact(), watch(), put(), put(), compact(), close(), compact()]).settled();
+        let expected = vec![
+            put(),
+            compact(),
+            watch(),
+            put(),
+            put(),
+            Step::Settle,
+            compact(),
+            Step::Settle,
+            close(),
+            compact(),
+        ];
         assert_eq!(settled.steps, expected);
         assert_eq!(settled.clone().settled(), settled, "settling twice changes nothing");
     }

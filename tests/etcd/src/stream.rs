@@ -136,7 +136,8 @@ impl WatchStream {
     /// others matters, but it is marked.
     pub fn report_first(&self, condition: impl Fn(&pb::WatchResponse) -> bool) -> Option<pb::WatchResponse> {
         let mut log = self.log.lock();
-        let found = log.pending.iter_mut().find(|arrived| !arrived.reported && condition(&arrived.response))?;
+        let found =
+            log.pending.iter_mut().find(|arrived| !arrived.reported && condition(&arrived.response))?;
         found.reported = true;
         Some(found.response.clone())
     }
@@ -145,7 +146,8 @@ impl WatchStream {
     pub fn take_all(&self) -> Received {
         let mut log = self.log.lock();
         let early = std::mem::take(&mut log.early);
-        let complaints = early.iter().map(|id| format!("watch {id} delivered before it was created")).collect();
+        let complaints =
+            early.iter().map(|id| format!("watch {id} delivered before it was created")).collect();
         Received { responses: std::mem::take(&mut log.pending), ended: log.ended.clone(), complaints }
     }
 

@@ -32,7 +32,9 @@ pub async fn survey(stage: &Stage, extent: Extent) -> Result<Option<String>, Har
         let (found, in_step) = match session.survey(&sequence).await {
             Ok(outcome) => outcome,
             Err(error) => {
-                add(&mut groups, format!("harness: {}", first_line(&error.to_string())), || error.to_string());
+                add(&mut groups, format!("harness: {}", first_line(&error.to_string())), || {
+                    error.to_string()
+                });
                 (Vec::new(), false)
             }
         };
@@ -59,7 +61,8 @@ fn add(groups: &mut BTreeMap<String, Group>, signature: String, example: impl Fn
 
 /// The request and the fields that differ, without positions in lists; for scenarios also their name.
 fn signature(sequence: &Sequence, mismatch: &Mismatch) -> String {
-    let mut fields: Vec<String> = mismatch.differences.iter().map(|difference| without_digits(&difference.path)).collect();
+    let mut fields: Vec<String> =
+        mismatch.differences.iter().map(|difference| without_digits(&difference.path)).collect();
     fields.sort();
     fields.dedup();
     fields.truncate(4);

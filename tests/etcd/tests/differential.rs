@@ -86,7 +86,11 @@ async fn differential_corpus() {
             let mismatch = session.replay(record).await.unwrap_or_else(|error| panic!("{error}"));
             if let Some(mismatch) = mismatch {
                 let report = campaign::describe(&record.sequence, &mismatch);
-                panic!("setpointd does not answer as etcd {} did\n{}: {report}", corpus.head.etcd, file.display());
+                panic!(
+                    "setpointd does not answer as etcd {} did\n{}: {report}",
+                    corpus.head.etcd,
+                    file.display()
+                );
             }
         }
     }
@@ -100,7 +104,12 @@ fn the_corpus_is_complete_and_small() {
     let mut profiles = std::collections::BTreeSet::new();
     for file in &files {
         let corpus = Corpus::read(file).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(corpus.head.format, FORMAT, "{} was recorded in another form: run record-corpus", file.display());
+        assert_eq!(
+            corpus.head.format,
+            FORMAT,
+            "{} was recorded in another form: run record-corpus",
+            file.display()
+        );
         for record in &corpus.records {
             assert_eq!(record.answers.len(), record.sequence.steps.len());
             profiles.insert(record.sequence.profile.clone());

@@ -29,7 +29,6 @@ fn number(variable: &str, default: usize) -> usize {
 
 #[tokio::test]
 #[ignore = "tests the harness, not the server; takes minutes"]
-#[expect(clippy::print_stderr, reason = "says how much was compared")]
 async fn two_etcds_never_differ() {
     let binaries = EtcdBinaries::find().expect("this test needs a real etcd");
     let stage = Stage::new(binaries, Subject::Etcd);
@@ -52,7 +51,8 @@ const PAIRS: usize = 4;
 #[ignore = "tests the harness, not the server; takes minutes"]
 async fn every_planted_difference_is_found() {
     let binaries = EtcdBinaries::find().expect("this test needs a real etcd");
-    let verdicts = stream::iter(planted::plants()).map(|plant| grow(binaries.clone(), plant)).buffer_unordered(PAIRS);
+    let verdicts =
+        stream::iter(planted::plants()).map(|plant| grow(binaries.clone(), plant)).buffer_unordered(PAIRS);
     let failures: Vec<String> = verdicts.filter_map(|verdict| async { verdict.err() }).collect().await;
     assert!(failures.is_empty(), "{failures:#?}");
 }
@@ -70,7 +70,8 @@ async fn grow(binaries: EtcdBinaries, plant: Plant) -> Result<(), String> {
         }
     }));
     for seed in FIRST_SEED..FIRST_SEED + TRIES {
-        let found = campaign.run(generate::sequence(seed, true)).await.map_err(|error| format!("{name}: {error}"))?;
+        let found =
+            campaign.run(generate::sequence(seed, true)).await.map_err(|error| format!("{name}: {error}"))?;
         match (planted.load(Ordering::Relaxed), found) {
             (true, Some(_)) => return Ok(()),
             (true, None) => return Err(format!("not noticed: {name}")),
@@ -116,7 +117,8 @@ async fn a_difference_is_shrunk_and_can_be_replayed() {
     }));
     let folder = tempfile::tempdir().expect("a temporary directory can be made");
     let extent = Extent { first_seed: FIRST_SEED, sequences: 200, lanes: 1 };
-    let outcome = campaign::run(&stage, extent, folder.path()).await.unwrap_or_else(|error| panic!("{error}"));
+    let outcome =
+        campaign::run(&stage, extent, folder.path()).await.unwrap_or_else(|error| panic!("{error}"));
     let report = outcome.difference.expect("the difference is found");
     assert!(report.contains("deleted: reference 2, subject 3"), "{report}");
     let files: Vec<_> = folder.path().read_dir().expect("the folder can be read").collect();

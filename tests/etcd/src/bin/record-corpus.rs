@@ -38,9 +38,9 @@ async fn record_all(sequences: usize) -> Result<Vec<String>, HarnessError> {
     let mut files = vec![("scenarios".to_owned(), generate::scenarios())];
     for profile in Profile::ALL {
         let seeds = FIRST_SEED..FIRST_SEED + u64::try_from(sequences).unwrap_or(0);
-        let made = seeds.enumerate().map(|(number, seed)| {
-            generate::sequence_of(profile, seed, number % CHAIN_MAX == CHAIN_MAX - 1)
-        });
+        let made = seeds
+            .enumerate()
+            .map(|(number, seed)| generate::sequence_of(profile, seed, number % CHAIN_MAX == CHAIN_MAX - 1));
         files.push((profile.name().to_owned(), made.collect()));
     }
     let mut written = Vec::with_capacity(files.len());

@@ -3,8 +3,13 @@
 use super::Maker;
 use crate::step::{Step, Stray};
 
-const STRAYS: [Stray; 5] =
-    [Stray::MemberRemove, Stray::MemberUpdate, Stray::MemberPromote, Stray::MemberAddBadUrl, Stray::MoveLeader];
+const STRAYS: [Stray; 5] = [
+    Stray::MemberRemove,
+    Stray::MemberUpdate,
+    Stray::MemberPromote,
+    Stray::MemberAddBadUrl,
+    Stray::MoveLeader,
+];
 
 impl Maker {
     pub(super) fn maintenance(&mut self) -> Step {

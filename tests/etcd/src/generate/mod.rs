@@ -154,16 +154,41 @@ mod tests {
     #[test]
     fn every_kind_of_step_occurs() {
         let mut kinds = BTreeSet::new();
-        let generated = Profile::ALL.iter().flat_map(|profile| (0..200).map(|seed| sequence_of(*profile, seed, true)));
+        let generated =
+            Profile::ALL.iter().flat_map(|profile| (0..200).map(|seed| sequence_of(*profile, seed, true)));
         for sequence in generated.chain(scenarios()) {
             for step in sequence.steps {
                 kinds.insert(format!("{step:?}").split(['(', ' ']).next().unwrap_or_default().to_owned());
             }
         }
         let expected = [
-            "Alarm", "AlarmGet", "AwaitGone", "CancelWatch", "CloseStream", "Compact", "Defragment", "Delete",
-            "EmptyWatchRequest", "Grant", "GrantBriefly", "Hash", "HashKv", "KeepAlive", "Leases", "MemberList",
-            "Progress", "Put", "PutMany", "Range", "Revoke", "Settle", "Status", "Stray", "TimeToLive", "Txn", "Watch",
+            "Alarm",
+            "AlarmGet",
+            "AwaitGone",
+            "CancelWatch",
+            "CloseStream",
+            "Compact",
+            "Defragment",
+            "Delete",
+            "EmptyWatchRequest",
+            "Grant",
+            "GrantBriefly",
+            "Hash",
+            "HashKv",
+            "KeepAlive",
+            "Leases",
+            "MemberList",
+            "Progress",
+            "Put",
+            "PutMany",
+            "Range",
+            "Revoke",
+            "Settle",
+            "Status",
+            "Stray",
+            "TimeToLive",
+            "Txn",
+            "Watch",
         ];
         assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>(), expected);
     }

@@ -5,7 +5,8 @@
 use super::{Maker, keys};
 use crate::blob::Blob;
 use crate::step::{
-    CompareStep, DeleteStep, LeaseRef, Op, PutStep, RangeStep, Rev, Sequence, Step, StreamSlot, TxnStep, WatchStep,
+    CompareStep, DeleteStep, LeaseRef, Op, PutStep, RangeStep, Rev, Sequence, Step, StreamSlot, TxnStep,
+    WatchStep,
 };
 
 /// Seeds of generated sequences start here by default; scenarios are numbered below.
@@ -16,9 +17,12 @@ const OPS_MAX: usize = 128;
 /// Larger than one watch response of a catching-up watch may hold in revisions (1000).
 const MANY_REVISIONS: u32 = 1100;
 
+/// Writes one scenario's steps.
+type Scenario = fn(&mut Maker);
+
 /// All scenarios, each resetting the store.
 pub fn scenarios() -> Vec<Sequence> {
-    let all: [(&str, fn(&mut Maker)); 11] = [
+    let all: [(&str, Scenario); 11] = [
         ("empty store", empty_store),
         ("operation limit", operation_limit),
         ("duplicate keys", duplicate_keys),
@@ -71,8 +75,16 @@ impl Maker {
 fn empty_store(maker: &mut Maker) {
     let read = |revision| Step::Range(RangeStep { revision, ..all_keys() });
     let compact = |revision| Step::Compact { revision, physical: false };
-    maker.add([read(Rev::Unset), read(Rev::Exactly(1)), read(Rev::Exactly(2)), Step::HashKv { revision: Rev::Unset }]);
-    maker.add([Step::Delete(DeleteStep { key: keys::first(), end: keys::first(), prev_kv: true }), Step::Leases]);
+    maker.add([
+        read(Rev::Unset),
+        read(Rev::Exactly(1)),
+        read(Rev::Exactly(2)),
+        Step::HashKv { revision: Rev::Unset },
+    ]);
+    maker.add([
+        Step::Delete(DeleteStep { key: keys::first(), end: keys::first(), prev_kv: true }),
+        Step::Leases,
+    ]);
     maker.add([compact(Rev::Exactly(0)), compact(Rev::Exactly(0)), compact(Rev::Exactly(2))]);
     maker.add([Step::Txn(TxnStep::default()), Step::Status, Step::MemberList { linearizable: true }]);
     maker.add([Step::Watch(watch_all(0, Rev::Exactly(1))), put(b"a", text(b"first")), Step::Settle]);
@@ -105,11 +117,14 @@ fn operation_limit(maker: &mut Maker) {
 
 /// The duplicate rule within a branch, against deletes, through nesting and across the branches of a nested one.
 fn duplicate_keys(maker: &mut Maker) {
-    let put = |key: &'static [u8]| Op::Put(PutStep { key: Blob::fixed(key), value: text(b"v"), ..PutStep::default() });
+    let put = |key: &'static [u8]| {
+        Op::Put(PutStep { key: Blob::fixed(key), value: text(b"v"), ..PutStep::default() })
+    };
     let delete = |key: &'static [u8], end: &'static [u8]| {
         Op::Delete(DeleteStep { key: Blob::fixed(key), end: Blob::fixed(end), prev_kv: true })
     };
-    let inner = |success: Vec<Op>, failure: Vec<Op>| Op::Txn(TxnStep { success, failure, ..TxnStep::default() });
+    let inner =
+        |success: Vec<Op>, failure: Vec<Op>| Op::Txn(TxnStep { success, failure, ..TxnStep::default() });
     let branches = [
         vec![put(b"a"), put(b"a")],
         vec![put(b"a"), delete(b"a", b"")],
@@ -138,7 +153,8 @@ fn duplicate_keys(maker: &mut Maker) {
 /// Just under the limit of 1.5 MiB, and above it, alone and as the sum of a transaction.
 fn request_too_large(maker: &mut Maker) {
     let half = || Op::Put(PutStep { key: text(b"a"), value: Blob::filled(800_000, 1), ..PutStep::default() });
-    let other = || Op::Put(PutStep { key: text(b"b"), value: Blob::filled(800_000, 2), ..PutStep::default() });
+    let other =
+        || Op::Put(PutStep { key: text(b"b"), value: Blob::filled(800_000, 2), ..PutStep::default() });
     maker.add([put(b"a", Blob::filled(1_500_000, b'x')), put(b"a", Blob::filled(1_600_000, b'y'))]);
     maker.add([Step::Txn(TxnStep { success: vec![half(), other()], ..TxnStep::default() })]);
     maker.add([Step::Range(all_keys())]);
@@ -146,7 +162,8 @@ fn request_too_large(maker: &mut Maker) {
 
 /// A delete at exactly the compacted revision is still delivered and readable; one below it is gone.
 fn tombstone_at_compaction(maker: &mut Maker) {
-    let delete = |key: &'static [u8]| Step::Delete(DeleteStep { key: Blob::fixed(key), ..DeleteStep::default() });
+    let delete =
+        |key: &'static [u8]| Step::Delete(DeleteStep { key: Blob::fixed(key), ..DeleteStep::default() });
     maker.add([put(b"a", text(b"1")), put(b"b", text(b"1")), delete(b"b"), delete(b"a")]);
     maker.add([Step::Compact { revision: Rev::Now(0), physical: true }]);
     let from_compaction = WatchStep { prev_kv: true, ..watch_all(0, Rev::Compacted(0)) };
@@ -161,7 +178,12 @@ fn watch_many_revisions(maker: &mut Maker) {
     let from = -i64::from(MANY_REVISIONS) + 1;
     maker.add([Step::PutMany { key: text(b"a"), count: MANY_REVISIONS }]);
     maker.add([Step::Watch(watch_all(0, Rev::Now(from))), Step::Watch(watch_all(1, Rev::Now(from / 2)))]);
-    maker.add([put(b"a", text(b"last")), put(b"b", text(b"last")), Step::Settle, Step::Progress { stream: 0 }]);
+    maker.add([
+        put(b"a", text(b"last")),
+        put(b"b", text(b"last")),
+        Step::Settle,
+        Step::Progress { stream: 0 },
+    ]);
 }
 
 /// Two hundred watches on one stream, of which the key belongs to some, replayed and live.
@@ -189,7 +211,13 @@ fn fragments(maker: &mut Maker) {
     // Seven events of one revision that carry 2.8 MB with the previous values.
     let puts = |byte: u8| {
         let keys: [&'static [u8]; 7] = [b"a", b"b", b"c", b"d", b"e", b"f", b"g"];
-        let put = |key| Op::Put(PutStep { key: Blob::fixed(key), value: Blob::filled(200_000, byte), ..PutStep::default() });
+        let put = |key| {
+            Op::Put(PutStep {
+                key: Blob::fixed(key),
+                value: Blob::filled(200_000, byte),
+                ..PutStep::default()
+            })
+        };
         Step::Txn(TxnStep { success: keys.into_iter().map(put).collect(), ..TxnStep::default() })
     };
     maker.add([puts(1), puts(2), puts(3), Step::Settle]);
@@ -199,7 +227,8 @@ fn fragments(maker: &mut Maker) {
 /// A lease that expires takes its keys with it in one revision; one without keys leaves no trace; one that is kept
 /// alive stays. The second expires later than the first by more than the servers' clocks can differ.
 fn lease_expiry(maker: &mut Maker) {
-    let (first, second, empty, kept) = (LeaseRef::Slot(1), LeaseRef::Id(9), LeaseRef::Slot(2), LeaseRef::Slot(3));
+    let (first, second, empty, kept) =
+        (LeaseRef::Slot(1), LeaseRef::Id(9), LeaseRef::Slot(2), LeaseRef::Slot(3));
     let attached = |key: &'static [u8], lease| {
         Step::Put(PutStep { key: Blob::fixed(key), value: text(b"v"), lease, ..PutStep::default() })
     };
@@ -229,13 +258,29 @@ fn with_alarm(maker: &mut Maker, alarm: i32) {
         ..TxnStep::default()
     };
     maker.add([put(b"a", text(b"before")), Step::Grant { lease: LeaseRef::Id(1), ttl: 1000 }]);
-    maker.add([Step::Alarm { action: 1, alarm }, Step::Alarm { action: 1, alarm }, Step::AlarmGet, Step::Status]);
+    maker.add([
+        Step::Alarm { action: 1, alarm },
+        Step::Alarm { action: 1, alarm },
+        Step::AlarmGet,
+        Step::Status,
+    ]);
     maker.add([put(b"a", text(b"during")), Step::Grant { lease: LeaseRef::Id(2), ttl: 1000 }]);
     maker.add([Step::Txn(mixed.clone()), Step::Txn(reads), Step::Range(all_keys())]);
-    maker.add([Step::Range(RangeStep { serializable: true, ..all_keys() }), Step::KeepAlive { lease: LeaseRef::Id(1) }]);
+    maker.add([
+        Step::Range(RangeStep { serializable: true, ..all_keys() }),
+        Step::KeepAlive { lease: LeaseRef::Id(1) },
+    ]);
     maker.add([Step::Txn(deletes), Step::Delete(DeleteStep { key: text(b"a"), ..DeleteStep::default() })]);
-    maker.add([Step::Compact { revision: Rev::Now(0), physical: false }, Step::Revoke { lease: LeaseRef::Id(1) }]);
-    maker.add([Step::Alarm { action: 2, alarm }, Step::Alarm { action: 2, alarm }, Step::AlarmGet, Step::Status]);
+    maker.add([
+        Step::Compact { revision: Rev::Now(0), physical: false },
+        Step::Revoke { lease: LeaseRef::Id(1) },
+    ]);
+    maker.add([
+        Step::Alarm { action: 2, alarm },
+        Step::Alarm { action: 2, alarm },
+        Step::AlarmGet,
+        Step::Status,
+    ]);
     maker.add([put(b"a", text(b"after")), Step::Txn(mixed), Step::Range(all_keys())]);
     maker.leases.extend([LeaseRef::Id(1), LeaseRef::Id(2)]);
 }

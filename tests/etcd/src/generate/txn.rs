@@ -99,7 +99,8 @@ impl Maker {
 
     fn compare(&mut self) -> CompareStep {
         let rng = &mut self.rng;
-        let (key, end) = if rng.percent(25) { keys::range(rng) } else { (keys::key_or_none(rng), Blob::default()) };
+        let (key, end) =
+            if rng.percent(25) { keys::range(rng) } else { (keys::key_or_none(rng), Blob::default()) };
         let target = number(rng, TARGET_LAST);
         let mut result = number(rng, RESULT_LAST);
         let kind = match rng.weighted(&[88, 8, 4]) {
@@ -137,7 +138,10 @@ impl Maker {
         let read = Op::Range(RangeStep { key: keys::key(&mut self.rng), ..RangeStep::default() });
         let mut txn = TxnStep::default();
         match self.rng.below(3) {
-            0 => txn.compare = vec![CompareStep { key: keys::key(&mut self.rng), ..CompareStep::default() }; TOO_MANY],
+            0 => {
+                txn.compare =
+                    vec![CompareStep { key: keys::key(&mut self.rng), ..CompareStep::default() }; TOO_MANY]
+            }
             1 => txn.success = vec![read; TOO_MANY],
             _ => txn.failure = vec![read; TOO_MANY],
         }

@@ -45,7 +45,9 @@ pub const PLANTS: &[Entry] = &[
     }),
     ("members: header revision", |a| raise_revision(a, |a| matches!(a, Answer::MemberList(_)))),
     ("members: one missing", |a| change(members(a), |members| drop(members.pop()))),
-    ("members: learner", |a| change(members(a).and_then(|m| m.first_mut()), |member| member.is_learner = true)),
+    ("members: learner", |a| {
+        change(members(a).and_then(|m| m.first_mut()), |member| member.is_learner = true)
+    }),
     ("members: name", |a| change(members(a).and_then(|m| m.first_mut()), |member| member.name.clear())),
     ("members: id", |a| change(members(a).and_then(|m| m.first_mut()), |member| member.id += 1)),
     ("stray request accepted", |a| match a {

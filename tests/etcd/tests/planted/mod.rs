@@ -20,7 +20,8 @@ pub struct Plant {
 
 /// Every plant.
 pub fn plants() -> Vec<Plant> {
-    let families = [read::PLANTS, refuse::PLANTS, txn::PLANTS, lease::PLANTS, watch::PLANTS, maintenance::PLANTS];
+    let families =
+        [read::PLANTS, refuse::PLANTS, txn::PLANTS, lease::PLANTS, watch::PLANTS, maintenance::PLANTS];
     let all = families.into_iter().flatten();
     all.map(|(name, change)| Plant { name, change: *change }).collect()
 }
@@ -62,7 +63,10 @@ fn txn(answer: &mut Answer) -> Option<&mut pb::TxnResponse> {
 
 /// The header of any successful answer.
 fn header(answer: &mut Answer) -> Option<&mut Option<pb::ResponseHeader>> {
-    fn of<T>(outcome: &mut Outcome<T>, get: fn(&mut T) -> &mut Option<pb::ResponseHeader>) -> Option<&mut Option<pb::ResponseHeader>> {
+    fn of<T>(
+        outcome: &mut Outcome<T>,
+        get: fn(&mut T) -> &mut Option<pb::ResponseHeader>,
+    ) -> Option<&mut Option<pb::ResponseHeader>> {
         outcome.as_mut().ok().map(get)
     }
     match answer {
@@ -71,7 +75,9 @@ fn header(answer: &mut Answer) -> Option<&mut Option<pb::ResponseHeader>> {
         Answer::Delete(outcome) => of(outcome, |response| &mut response.header),
         Answer::Txn(outcome) => of(outcome, |response| &mut response.header),
         Answer::Compact(outcome) => of(outcome, |response| &mut response.header),
-        Answer::Grant(outcome) | Answer::GrantBriefly(outcome, _) => of(outcome, |response| &mut response.header),
+        Answer::Grant(outcome) | Answer::GrantBriefly(outcome, _) => {
+            of(outcome, |response| &mut response.header)
+        }
         Answer::Revoke(outcome) => of(outcome, |response| &mut response.header),
         Answer::TimeToLive(outcome) => of(outcome, |response| &mut response.header),
         Answer::Leases(outcome) => of(outcome, |response| &mut response.header),

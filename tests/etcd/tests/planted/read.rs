@@ -25,14 +25,18 @@ pub const PLANTS: &[Entry] = &[
     ("range: more", |a| change(range(a), |r| r.more = !r.more)),
     ("range: order", |a| change(range(a).filter(|r| r.kvs.len() > 1), |r| r.kvs.swap(0, 1))),
     ("range: last key missing", |a| change(range(a).filter(|r| !r.kvs.is_empty()), |r| drop(r.kvs.pop()))),
-    ("range: key twice", |a| change(range(a).filter(|r| !r.kvs.is_empty()), |r| r.kvs.push(r.kvs[0].clone()))),
+    ("range: key twice", |a| {
+        change(range(a).filter(|r| !r.kvs.is_empty()), |r| r.kvs.push(r.kvs[0].clone()))
+    }),
     ("put: previous lost", |a| change(put(a).filter(|r| r.prev_kv.is_some()), |r| r.prev_kv = None)),
     ("put: previous invented", |a| {
         change(put(a).filter(|r| r.prev_kv.is_none()), |r| r.prev_kv = Some(KeyValue::default()))
     }),
     ("put: previous version", |a| change(put(a).and_then(|r| r.prev_kv.as_mut()), |kv| kv.version += 1)),
     ("delete: count", |a| change(delete(a), |r| r.deleted += 1)),
-    ("delete: previous lost", |a| change(delete(a).filter(|r| !r.prev_kvs.is_empty()), |r| r.prev_kvs.clear())),
+    ("delete: previous lost", |a| {
+        change(delete(a).filter(|r| !r.prev_kvs.is_empty()), |r| r.prev_kvs.clear())
+    }),
     ("delete: order of previous", |a| {
         change(delete(a).filter(|r| r.prev_kvs.len() > 1), |r| r.prev_kvs.reverse())
     }),

@@ -23,7 +23,8 @@ pub const PLANTS: &[Entry] = &[
     }),
     ("accepted read refused", |a| match a {
         Answer::Range(outcome @ Ok(_)) => {
-            *outcome = Err(Refusal { code: tonic::Code::Unavailable, message: "etcdserver: no leader".to_owned() });
+            *outcome =
+                Err(Refusal { code: tonic::Code::Unavailable, message: "etcdserver: no leader".to_owned() });
             true
         }
         _ => false,

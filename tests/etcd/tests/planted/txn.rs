@@ -9,10 +9,16 @@ use super::{Entry, change, raise_revision, txn};
 pub const PLANTS: &[Entry] = &[
     ("txn: header revision", |a| raise_revision(a, |a| matches!(a, Answer::Txn(_)))),
     ("txn: verdict", |a| change(txn(a), |r| r.succeeded = !r.succeeded)),
-    ("txn: response missing", |a| change(txn(a).filter(|r| !r.responses.is_empty()), |r| drop(r.responses.pop()))),
-    ("txn: response empty", |a| change(txn(a).and_then(|r| r.responses.first_mut()), |op| op.response = None)),
+    ("txn: response missing", |a| {
+        change(txn(a).filter(|r| !r.responses.is_empty()), |r| drop(r.responses.pop()))
+    }),
+    ("txn: response empty", |a| {
+        change(txn(a).and_then(|r| r.responses.first_mut()), |op| op.response = None)
+    }),
     ("txn: response of another kind", |a| {
-        let place = txn(a).and_then(|r| r.responses.iter_mut().find(|op| matches!(op.response, Some(Response::ResponsePut(_)))));
+        let place = txn(a).and_then(|r| {
+            r.responses.iter_mut().find(|op| matches!(op.response, Some(Response::ResponsePut(_))))
+        });
         change(place, |op| op.response = Some(Response::ResponseRange(Default::default())))
     }),
     ("txn: order of responses", |a| {
@@ -26,7 +32,9 @@ pub const PLANTS: &[Entry] = &[
     ("txn: inner header revision", |a| {
         change(inner(a).and_then(|r| sub_header(r)), |header| header.revision += 1)
     }),
-    ("txn: inner header with ids", |a| change(inner(a).and_then(|r| sub_header(r)), |header| header.member_id = 7)),
+    ("txn: inner header with ids", |a| {
+        change(inner(a).and_then(|r| sub_header(r)), |header| header.member_id = 7)
+    }),
     ("txn: inner read", |a| {
         let place = inner(a).and_then(|response| match response {
             Response::ResponseRange(range) => Some(range),
@@ -35,7 +43,9 @@ pub const PLANTS: &[Entry] = &[
         change(place, |range| range.count += 1)
     }),
     ("txn: nested verdict", |a| change(nested(a), |r| r.succeeded = !r.succeeded)),
-    ("txn: nested header", |a| change(nested(a), |r| r.header = Some(pb::ResponseHeader { revision: 1, ..Default::default() }))),
+    ("txn: nested header", |a| {
+        change(nested(a), |r| r.header = Some(pb::ResponseHeader { revision: 1, ..Default::default() }))
+    }),
     ("txn: nested response", |a| {
         change(nested(a).filter(|r| !r.responses.is_empty()), |r| drop(r.responses.pop()))
     }),

@@ -65,7 +65,8 @@ pub const PLANTS: &[Entry] = &[
     ("events of one revision in another order", |a| {
         let place = received(a).and_then(|r| {
             responses(r).find_map(|response| {
-                let pair = response.events.windows(2).position(|pair| revision(&pair[0]) == revision(&pair[1]))?;
+                let pair =
+                    response.events.windows(2).position(|pair| revision(&pair[0]) == revision(&pair[1]))?;
                 Some((response, pair))
             })
         });
@@ -107,10 +108,12 @@ pub const PLANTS: &[Entry] = &[
     }),
     ("event after cancellation", |a| {
         let Some(received) = received(a) else { return false };
-        let canceled = received.responses.iter().find(|arrived| arrived.response.canceled && !arrived.response.created);
+        let canceled =
+            received.responses.iter().find(|arrived| arrived.response.canceled && !arrived.response.created);
         let id = canceled.map(|arrived| arrived.response.watch_id);
         change(id, |watch_id| {
-            let response = pb::WatchResponse { watch_id, events: vec![Event::default()], ..Default::default() };
+            let response =
+                pb::WatchResponse { watch_id, events: vec![Event::default()], ..Default::default() };
             received.responses.push(Arrived { response, reported: false });
         })
     }),
@@ -122,9 +125,7 @@ pub const PLANTS: &[Entry] = &[
     ("cancellation: compact revision", |a| change(compacted(a), |r| r.compact_revision += 1)),
     ("cancellation: reason", |a| change(compacted(a), |r| r.cancel_reason.push_str("gone"))),
     ("cancellation: header", |a| change(compacted(a).and_then(|r| r.header.as_mut()), |h| h.revision = 5)),
-    ("watch canceled without reason", |a| {
-        change(events(a, 1), |r| r.canceled = true)
-    }),
+    ("watch canceled without reason", |a| change(events(a, 1), |r| r.canceled = true)),
     ("fragment unasked", |a| change(events(a, 1).filter(|r| !r.fragment), |r| r.fragment = true)),
     ("stream ended", |a| change(received(a), |r| r.ended = Some(Ok(())))),
     ("stream broken", |a| {
