@@ -287,6 +287,8 @@ impl WatchStream {
     /// Reads one slice of history for the watches that are behind.
     async fn catch_up(&mut self, from: Revision) -> Flow {
         let (store, bytes) = (self.store.clone(), self.options.response_bytes);
+        // Looked at before the read: what is published meanwhile may be missing from it.
+        let published = self.hub.newest();
         let read = tokio::task::spawn_blocking(move || store.changes(from, bytes)).await;
         let sets = match read {
             Ok(Ok(sets)) => sets,
@@ -297,13 +299,12 @@ impl WatchStream {
             // The store refuses history for no other reason; a cancelled read means that the node stops.
             Ok(Err(_)) | Err(_) => return Err(StreamEnd::ClientGone),
         };
-        let newest = self.hub.newest();
         let Some(last) = sets.last().map(|set| set.revision) else {
-            self.skip_to(newest.successor());
+            self.skip_to(published.successor());
             return Ok(());
         };
         let sets: Vec<_> = sets.into_iter().map(|set| Arc::new(Published::new(set))).collect();
-        self.distribute(&sets, newest.max(last), false).await?;
+        self.distribute(&sets, published.max(last), false).await?;
         self.skip_to(last.successor());
         Ok(())
     }
