@@ -56,7 +56,9 @@ struct Member {
     name: String,
     client: String,
     peer: String,
-    process: ServerProcess,
+    initial_cluster: String,
+    initial_state: &'static str,
+    process: Option<ServerProcess>,
     log: PathBuf,
 }
 
@@ -72,37 +74,53 @@ pub struct EtcdPeer {
 impl EtcdPeer {
     pub async fn start(binaries: &EtcdBinaries, members: usize) -> Result<Self, HarnessError> {
         let directory = scratch_directory()?;
-        let mut peer = Self { binaries: binaries.clone(), members: Vec::new(), directory };
-        let ports = free_ports(2 * members)?;
-        let (clients, peers) = ports.split_at(members);
-        let names: Vec<String> = (1..=members).map(|number| format!("etcd{number}")).collect();
-        let initial: Vec<String> =
-            names.iter().zip(peers).map(|(name, port)| format!("{name}=http://127.0.0.1:{port}")).collect();
-        for (index, name) in names.iter().enumerate() {
-            let addresses = (format!("127.0.0.1:{}", clients[index]), format!("127.0.0.1:{}", peers[index]));
-            peer.spawn(name, addresses, &initial.join(","), "new")?;
+        let mut etcd = Self { binaries: binaries.clone(), members: Vec::new(), directory };
+        let addresses: Vec<String> =
+            free_ports(2 * members)?.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        for set in addresses.chunks(2) {
+            etcd.place(set, "new");
         }
-        for member in &mut peer.members {
-            member.process.ready(&member.client, "/health").await?;
+        let initial_cluster = etcd.cluster_list();
+        for member in &mut etcd.members {
+            member.initial_cluster.clone_from(&initial_cluster);
         }
-        Ok(peer)
+        for index in 0..members {
+            etcd.start_member(index)?;
+        }
+        etcd.ready().await?;
+        Ok(etcd)
     }
 
-    /// Starts a member that was added to the running cluster before.
-    pub async fn join(&mut self, name: &str, client: String, peer: String) -> Result<(), HarnessError> {
-        let known = self.members.iter().map(|member| format!("{}=http://{}", member.name, member.peer));
-        let initial: Vec<String> = known.chain([format!("{name}=http://{peer}")]).collect();
-        self.spawn(name, (client, peer), &initial.join(","), "existing")
+    /// Prepares a member that is not part of the initial cluster: it is made known to the others by a member request, at
+    /// the peer address of the returned index, before [`EtcdPeer::start_member`] starts it.
+    pub fn add_member(&mut self) -> Result<usize, HarnessError> {
+        let addresses: Vec<String> = free_ports(2)?.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        self.place(&addresses, "existing");
+        let initial_cluster = self.cluster_list();
+        let index = self.members.len() - 1;
+        self.members[index].initial_cluster = initial_cluster;
+        Ok(index)
     }
 
-    fn spawn(
-        &mut self,
-        name: &str,
-        (client, peer): (String, String),
-        initial_cluster: &str,
-        initial_state: &str,
-    ) -> Result<(), HarnessError> {
+    fn place(&mut self, addresses: &[String], initial_state: &'static str) {
+        let name = format!("n{}", self.members.len() + 1);
         let log = self.directory.path().join(format!("{name}.log"));
+        let (client, peer) = (addresses[0].clone(), addresses[1].clone());
+        let member =
+            Member { name, client, peer, initial_cluster: String::new(), initial_state, process: None, log };
+        self.members.push(member);
+    }
+
+    fn cluster_list(&self) -> String {
+        let members = self.members.iter().map(|member| format!("{}=http://{}", member.name, member.peer));
+        members.collect::<Vec<_>>().join(",")
+    }
+
+    /// Starts a member's process on its data and addresses, killing it first if it runs. Does not wait.
+    pub fn start_member(&mut self, index: usize) -> Result<(), HarnessError> {
+        self.kill(index);
+        let member = &mut self.members[index];
+        let Member { name, client, peer, initial_cluster, initial_state, .. } = &*member;
         let arguments = [
             format!("--name={name}"),
             format!("--data-dir={}", self.directory.path().join(name).display()),
@@ -115,26 +133,42 @@ impl EtcdPeer {
             "--unsafe-no-fsync".to_owned(),
             "--log-level=warn".to_owned(),
         ];
-        let process = ServerProcess::spawn(name, &self.binaries.etcd(), &arguments, &log)?;
-        self.members.push(Member { name: name.to_owned(), client, peer, process, log });
+        let process = ServerProcess::spawn(name, &self.binaries.etcd(), &arguments, &member.log)?;
+        member.process = Some(process);
         Ok(())
     }
 
-    /// The client address of every member, like `127.0.0.1:2379`.
-    pub fn client_addresses(&self) -> Vec<String> {
-        self.members.iter().map(|member| member.client.clone()).collect()
+    /// Ends a member's process without warning.
+    pub fn kill(&mut self, index: usize) {
+        self.members[index].process = None;
     }
 
-    /// The same as URLs.
+    /// Waits until every running member serves.
+    pub async fn ready(&mut self) -> Result<(), HarnessError> {
+        for member in &mut self.members {
+            if let Some(process) = &mut member.process {
+                process.ready(&member.client, "/health").await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The client URL of every member, running or not.
     pub fn endpoints(&self) -> Vec<String> {
         self.members.iter().map(|member| format!("http://{}", member.client)).collect()
+    }
+
+    /// The address other members reach this one at.
+    pub fn peer_address(&self, index: usize) -> &str {
+        &self.members[index].peer
     }
 }
 
 impl Server for EtcdPeer {
     fn fallen(&mut self) -> Option<String> {
-        let mut members = self.members.iter_mut();
-        members.find_map(|member| (!member.process.is_running()).then(|| member.name.clone()))
+        let mut started =
+            self.members.iter_mut().filter_map(|member| Some((&member.name, member.process.as_mut()?)));
+        started.find_map(|(name, process)| (!process.is_running()).then(|| name.clone()))
     }
 
     fn log_tails(&self) -> String {

@@ -1,4 +1,4 @@
-//! Records the corpus anew from a real etcd: `cargo run -p setpoint-etcd-tests --bin record-corpus [sequences]`.
+//! Records the corpus anew from a real etcd: `cargo run -p setpoint-etcd-tests --example record-corpus [sequences]`.
 //!
 //! Each profile gets a file with so many sequences (80 by default), the scenarios get one of their own. Every file
 //! starts from an empty etcd, so each can be replayed by itself.
