@@ -28,7 +28,7 @@ run: build ## Run one node, with its data in ./.setpoint/default
 test: lint ## Check format, lints and laws, then run every test
 	cargo build --workspace --bins --tests
 	@if cargo nextest --version >/dev/null 2>&1; then \
-	  cargo nextest run --workspace && cargo test --workspace --doc; \
+	  cargo test --workspace --doc --quiet && cargo nextest run --workspace; \
 	else \
 	  cargo test --workspace; \
 	fi

@@ -87,6 +87,11 @@ impl Maker {
 
     fn op_delete(&mut self, written: &mut Written) -> Op {
         let mut delete = self.delete();
+        // etcd's check for duplicates misses deletions without an end. A key that is deleted and put at the same revision
+        // then leaves half a history behind when that revision is compacted, so only a scenario does that.
+        if delete.end == keys::first() {
+            delete.end = Blob::default();
+        }
         if let Some(keys) = written {
             // A single key that no put of the transaction touches.
             delete.end = Blob::default();
