@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // `Bytes` instead of `Vec<u8>`: a decoded key or value shares the buffer it arrived in.
         .bytes(".")
+        .codec_path("crate::codec::SizedCodec")
         .include_file("modules.rs")
         .compile_fds(descriptors.clone())?;
 

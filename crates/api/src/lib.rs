@@ -14,6 +14,8 @@
 // Documentation and shape of generated code follow the proto files and the generator, not our lints.
 #![allow(clippy::doc_lazy_continuation, clippy::large_enum_variant)]
 
+pub mod codec;
+
 include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 
 /// Every contract of this crate as an encoded `FileDescriptorSet`, for gRPC server reflection.

@@ -13,7 +13,7 @@ use setpoint_api::setpoint::peer::v1::{
     leader_reply, leader_request,
 };
 use setpoint_consensus::{
-    Admission, CallError, LeaderService, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal,
+    Admission, CallError, LeaderService, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal, Standing,
 };
 use setpoint_store::command::Command;
 use setpoint_types::{LeaseId, NodeId};
@@ -89,14 +89,19 @@ impl LeaderDesk {
 }
 
 impl LeaderService for LeaderDesk {
-    fn call(&self, _node: &Node, request: Bytes) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
+    fn call(
+        &self,
+        _node: &Node,
+        request: Bytes,
+        standing: Standing,
+    ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
         let staff = self.staff();
         Box::pin(async move {
             let staff = staff?;
             let request = LeaderRequest::decode(request).ok().and_then(|request| request.request);
             let request =
                 request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
-            let reply = staff.answer(request).await.unwrap_or_else(refusal);
+            let reply = staff.answer(request, standing).await.unwrap_or_else(refusal);
             Ok(LeaderReply { reply: Some(reply) }.encode_to_vec().into())
         })
     }
@@ -112,16 +117,16 @@ impl LeaderService for LeaderDesk {
 }
 
 impl Staff {
-    async fn answer(&self, request: Request) -> Result<Reply, EtcdError> {
+    async fn answer(&self, request: Request, standing: Standing) -> Result<Reply, EtcdError> {
         match request {
             Request::RenewLeases(renew) => {
                 // A deposed leader that does not know it yet must not promise a lease more time.
-                self.replica.read_barrier().await.map_err(|_| EtcdError::NoLeader)?;
+                self.replica.node.settle(standing).await.map_err(|_| EtcdError::NoLeader)?;
                 let ids: Vec<_> = renew.ids.into_iter().map(LeaseId).collect();
                 Ok(Reply::LeasesRenewed(LeasesRenewed { ttls: self.lessor.renew(&ids) }))
             }
             Request::LeaseLifetime(lease) => {
-                self.replica.read_barrier().await.map_err(|_| EtcdError::NoLeader)?;
+                self.replica.node.settle(standing).await.map_err(|_| EtcdError::NoLeader)?;
                 let remaining = self.lessor.remaining(LeaseId(lease.id));
                 Ok(Reply::LeaseLifetimeIs(LeaseLifetimeIs { remaining }))
             }

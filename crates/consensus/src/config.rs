@@ -93,7 +93,7 @@ impl Default for Limits {
             pending_bytes: 64 << 20,
             command_bytes: 8 << 20,
             entry_bytes: 512 << 10,
-            entries_in_flight: 4,
+            entries_in_flight: 2,
             waiting_reads: 64 << 10,
             waiting_calls: 1024,
         }

@@ -34,10 +34,26 @@ pub struct FatalError(pub(crate) String);
 /// Answers what only the leader can answer. Runs on the leader, also for questions asked elsewhere.
 pub trait LeaderService: Send + Sync + 'static {
     /// A request that another node, or this one, gave to `Node::call_leader`.
-    fn call(&self, node: &Node, request: Bytes) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>>;
+    fn call(
+        &self,
+        node: &Node,
+        request: Bytes,
+        standing: Standing,
+    ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>>;
 
     /// A machine wants to become a member. Decides whether, allocates its id and adds it.
     fn join(&self, node: &Node, newcomer: Newcomer) -> BoxFuture<'static, Result<Admission, ServiceRefusal>>;
+}
+
+/// How sure it is that this node leads, for a request that may not be answered by a deposed leader. `Node::settle` makes
+/// sure and waits for the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A quorum agreed after the request was made. Whatever was acknowledged before it lies at or below `index`.
+    Confirmed {
+        index: u64,
+    },
+    Unconfirmed,
 }
 
 /// The leader considered a request and said no.

@@ -46,7 +46,9 @@ pub use clock::{Clock, SystemClock};
 pub use config::{Config, Limits, LogRetention, Timing};
 pub use counters::Counts;
 pub use error::{CallError, MemberError, ReadError, StartError, SubmitError};
-pub use host::{Admission, FatalError, Host, LeaderService, Member, Newcomer, Refusal, ServiceRefusal};
+pub use host::{
+    Admission, FatalError, Host, LeaderService, Member, Newcomer, Refusal, ServiceRefusal, Standing,
+};
 pub use machine::{Applied, Committed, Machine, MachineFailure, Payload, Position};
 pub use node::{JoinError, MemberStatus, Node, Role, Seams, Status, join};
 pub use peer::Peer;

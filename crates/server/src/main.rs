@@ -6,6 +6,7 @@
 mod commands;
 mod config;
 mod engines;
+mod gather;
 mod host;
 mod http;
 mod identity;
@@ -75,7 +76,10 @@ fn backup(args: &options::BackupArgs) -> Outcome {
 fn run(args: RunArgs) -> Result<(), Box<dyn Error>> {
     let config = ServerConfig::try_from(args.merged()?)?;
     start_logging(&config.logging)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // The log, the state machine and the storage engine have threads of their own, which want a processor too.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = processors.saturating_sub(1).max(1);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
     runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(stop_on_signal(stop.clone()));

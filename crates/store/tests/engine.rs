@@ -14,7 +14,8 @@ use setpoint_store::engine::{Table, WriteBatch};
 use setpoint_store::{Engine, MemoryEngine, RocksEngine, RocksOptions};
 use tempfile::TempDir;
 
-const OPTIONS: RocksOptions = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 1 << 20 };
+const OPTIONS: RocksOptions =
+    RocksOptions { block_cache_bytes: 1 << 20, row_cache_bytes: 64 << 10, write_buffer_bytes: 1 << 20 };
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -318,7 +319,8 @@ fn last(engine: &dyn Engine) -> u64 {
 }
 
 fn small_rocks(home: &Path) -> RocksEngine {
-    let options = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 256 << 10 };
+    let options =
+        RocksOptions { block_cache_bytes: 1 << 20, row_cache_bytes: 64 << 10, write_buffer_bytes: 256 << 10 };
     RocksEngine::open(&home.join("tables"), &options).expect("the tables open")
 }
 

@@ -324,7 +324,8 @@ impl Drop for StopAll<'_> {
 #[test]
 fn every_answer_is_that_of_one_revision_while_everything_happens_at_once() {
     let home = tempfile::TempDir::new().expect("a temporary directory");
-    let options = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 1 << 20 };
+    let options =
+        RocksOptions { block_cache_bytes: 1 << 20, row_cache_bytes: 64 << 10, write_buffer_bytes: 1 << 20 };
     let engine = RocksEngine::open(home.path(), &options).expect("the tables open");
     let shared = Shared {
         store: Store::open(Arc::new(engine)).expect("the state loads"),

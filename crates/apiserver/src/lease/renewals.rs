@@ -12,6 +12,7 @@ use setpoint_api::setpoint::peer::v1::{
 use setpoint_consensus::{CallError, Node};
 use setpoint_types::LeaseId;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 /// Renewals per call.
@@ -61,6 +62,13 @@ async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: Cancell
         };
         if received == 0 {
             return;
+        }
+        // Whoever is about to renew gets the chance to: a call costs the same for one and for many.
+        yield_now().await;
+        while batch.len() < BATCH_MAX
+            && let Ok(renewal) = waiting.try_recv()
+        {
+            batch.push(renewal);
         }
         let ids: Vec<i64> = batch.iter().map(|waiting| waiting.id.0).collect();
         let ttls = call(&node, ids).await;

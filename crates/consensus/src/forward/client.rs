@@ -14,6 +14,7 @@ use setpoint_api::setpoint::peer::v1::forward_reply::Body as Reply;
 use setpoint_api::setpoint::peer::v1::forward_request::Body as Request;
 use setpoint_types::NodeId;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,7 @@ use crate::config::Limits;
 use crate::counters::Counters;
 use crate::error::CallError;
 use crate::host::{Host, Refusal};
+use crate::log::Pledge;
 use crate::node::Route;
 use crate::propose::{Budget, Lease};
 use crate::transport::{Lane, Link, Links};
@@ -105,6 +107,7 @@ pub struct ForwardTask {
     pub links: Arc<Links>,
     pub route: watch::Receiver<Route>,
     pub host: Arc<dyn Host>,
+    pub pledge: Arc<Pledge>,
     pub counters: Arc<Counters>,
     pub waiting_calls: usize,
 }
@@ -165,10 +168,12 @@ impl ForwardTask {
         Ok(Session {
             forwarder: Arc::clone(&self.forwarder),
             host: Arc::clone(&self.host),
+            pledge: Arc::clone(&self.pledge),
             counters: Arc::clone(&self.counters),
             waiting_calls: self.waiting_calls.max(1),
             requests,
             replies,
+            confirming: None,
             outbox: None,
             pending: HashMap::new(),
             next_id: 0,
@@ -206,10 +211,13 @@ impl ForwardTask {
 struct Session {
     forwarder: Arc<Forwarder>,
     host: Arc<dyn Host>,
+    pledge: Arc<Pledge>,
     counters: Arc<Counters>,
     waiting_calls: usize,
     requests: mpsc::Sender<proto::ForwardRequest>,
     replies: Streaming<proto::ForwardReply>,
+    /// The leader waits for our pledge in this round.
+    confirming: Option<u64>,
     /// Taken from the queue, not yet taken by the connection.
     outbox: Option<proto::ForwardRequest>,
     pending: HashMap<u64, oneshot::Sender<Result<Answer, CallError>>>,
@@ -222,7 +230,7 @@ impl Session {
         let (requests, forwarder) = (self.requests.clone(), Arc::clone(&self.forwarder));
         loop {
             if self.outbox.is_none() {
-                self.outbox = self.next_submit();
+                self.outbox = self.next_pledge().or_else(|| self.next_submit());
             }
             let idle = self.outbox.is_none();
             let may_ask = idle && self.has_room();
@@ -241,9 +249,15 @@ impl Session {
                     Some(question) => self.outbox = Some(self.call(question)),
                     None => return Status::cancelled("the node is gone"),
                 },
-                () = forwarder.filled.notified(), if idle => {}
+                // Whoever is about to submit gets the chance to: a message costs the same for one and for many.
+                () = forwarder.filled.notified(), if idle => yield_now().await,
             }
         }
+    }
+
+    fn next_pledge(&mut self) -> Option<proto::ForwardRequest> {
+        let round = self.confirming.take()?;
+        Some(message::pledge(round, self.pledge.promised()))
     }
 
     fn next_submit(&self) -> Option<proto::ForwardRequest> {
@@ -266,7 +280,7 @@ impl Session {
     fn call(&mut self, Asked { question, answer }: Asked) -> proto::ForwardRequest {
         self.next_id += 1;
         self.pending.insert(self.next_id, answer);
-        message::call(self.next_id, question)
+        message::call(self.next_id, question, self.pledge.promised())
     }
 
     fn receive(&mut self, reply: proto::ForwardReply) {
@@ -282,6 +296,8 @@ impl Session {
                     let _ = answer.send(message::read_answer(outcome));
                 }
             }
+            // Only the latest round counts.
+            Some(Reply::Confirm(proto::Confirm { round })) => self.confirming = Some(round),
             None => {}
         }
     }

@@ -28,7 +28,7 @@ pub enum Answer {
     Join(Admission),
 }
 
-pub fn call(id: u64, question: Question) -> proto::ForwardRequest {
+pub fn call(id: u64, question: Question, pledged: u64) -> proto::ForwardRequest {
     use proto::call::Question as Wire;
     let question = match question {
         Question::ReadIndex => Wire::ReadIndex(proto::ReadIndex {}),
@@ -36,8 +36,16 @@ pub fn call(id: u64, question: Question) -> proto::ForwardRequest {
         Question::RemoveMember(node) => Wire::RemoveFormerLeader(proto::RemoveFormerLeader { node: node.0 }),
         Question::Join(Newcomer { name, address }) => Wire::Join(proto::JoinRequest { name, address }),
     };
-    let call = proto::Call { id, question: Some(question) };
+    let call = proto::Call { id, question: Some(question), pledged: Some(pledged) };
     proto::ForwardRequest { body: Some(proto::forward_request::Body::Call(call)) }
+}
+
+pub fn pledge(round: u64, term: u64) -> proto::ForwardRequest {
+    proto::ForwardRequest { body: Some(proto::forward_request::Body::Pledge(proto::Pledge { round, term })) }
+}
+
+pub fn confirm(round: u64) -> proto::ForwardReply {
+    proto::ForwardReply { body: Some(proto::forward_reply::Body::Confirm(proto::Confirm { round })) }
 }
 
 /// None if the question is one that only a newer version knows.

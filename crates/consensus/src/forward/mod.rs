@@ -9,5 +9,5 @@ mod message;
 mod server;
 
 pub use self::client::{ForwardTask, Forwarder};
-pub use self::message::{Answer, Question, admission, admission_reply, newcomer, refused};
+pub use self::message::{Answer, Question, admission, admission_reply, confirm, newcomer, refused};
 pub use self::server::serve;

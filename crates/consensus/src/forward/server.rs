@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use setpoint_api::setpoint::peer::v1 as proto;
 use setpoint_api::setpoint::peer::v1::forward_request::Body as Request;
+use setpoint_types::NodeId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -23,11 +24,12 @@ type Replies = mpsc::Sender<Result<proto::ForwardReply, Status>>;
 /// Serves one follower until it ends the stream or the node stops.
 pub fn serve(
     node: Node,
+    from: NodeId,
     requests: Streaming<proto::ForwardRequest>,
 ) -> ReceiverStream<Result<proto::ForwardReply, Status>> {
     let (replies, stream) = mpsc::channel(REPLIES_AHEAD);
     let shutdown = node.shutdown_token();
-    let task = run(node.clone(), requests, replies);
+    let task = run(node.clone(), from, requests, replies);
     node.spawn(async move {
         tokio::select! {
             () = shutdown.cancelled() => {}
@@ -37,8 +39,9 @@ pub fn serve(
     ReceiverStream::new(stream)
 }
 
-async fn run(node: Node, mut requests: Streaming<proto::ForwardRequest>, replies: Replies) {
+async fn run(node: Node, from: NodeId, mut requests: Streaming<proto::ForwardRequest>, replies: Replies) {
     let (refusals, mut refused) = mpsc::channel(REPLIES_AHEAD);
+    node.authority().listen_to(from, refusals.downgrade());
     let mut answering: FuturesUnordered<BoxFuture<'static, proto::ForwardReply>> = FuturesUnordered::new();
     loop {
         let reply = tokio::select! {
@@ -50,7 +53,11 @@ async fn run(node: Node, mut requests: Streaming<proto::ForwardRequest>, replies
                     take(&node, submit, &refusals)
                 }
                 Ok(Some(proto::ForwardRequest { body: Some(Request::Call(call)) })) => {
-                    answering.push(answer(node.clone(), call));
+                    answering.push(answer(node.clone(), from, call));
+                    None
+                }
+                Ok(Some(proto::ForwardRequest { body: Some(Request::Pledge(proto::Pledge { round, term })) })) => {
+                    node.authority().hear(from, round, term);
                     None
                 }
                 Ok(Some(proto::ForwardRequest { body: None })) => None,
@@ -82,10 +89,10 @@ fn take(
     None
 }
 
-fn answer(node: Node, call: proto::Call) -> BoxFuture<'static, proto::ForwardReply> {
+fn answer(node: Node, from: NodeId, call: proto::Call) -> BoxFuture<'static, proto::ForwardReply> {
     Box::pin(async move {
         let outcome = match message::read_question(call.question) {
-            Some(question) => node.answer(question).await,
+            Some(question) => node.answer(question, node.standing(from, call.pledged)).await,
             None => Err(CallError::Broken),
         };
         message::answer(call.id, outcome)

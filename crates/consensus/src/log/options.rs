@@ -29,9 +29,9 @@ pub struct LogOptions {
 impl Default for LogOptions {
     fn default() -> Self {
         Self {
-            segment_bytes: 16 << 20,
+            segment_bytes: 8 << 20,
             spares_max: 2,
-            tail_bytes_max: 32 << 20,
+            tail_bytes_max: 16 << 20,
             tail_entries_max: 64 << 10,
             batch_bytes_max: 4 << 20,
             batch_operations_max: 4096,

@@ -9,6 +9,7 @@ use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use tokio::sync::oneshot;
 
 use super::error::LogFailure;
+use super::pledge::Pledge;
 use super::queue::{Operation, Queue};
 use super::reader::LogReader;
 use super::view::View;
@@ -20,12 +21,19 @@ pub struct LogStore {
     queue: Arc<Queue>,
     view: Arc<View>,
     reader: LogReader,
+    pledge: Arc<Pledge>,
 }
 
 impl LogStore {
     pub(super) fn new(queue: Arc<Queue>, view: Arc<View>, read_bytes_max: usize) -> Self {
         let reader = LogReader::new(view.clone(), read_bytes_max);
-        Self { queue, view, reader }
+        let pledge = Arc::new(Pledge::new(view.lock().vote.as_ref()));
+        Self { queue, view, reader, pledge }
+    }
+
+    /// What this node has promised, as of every later moment.
+    pub fn pledge(&self) -> Arc<Pledge> {
+        self.pledge.clone()
     }
 
     /// A reader that stays valid for as long as it is kept.
@@ -54,6 +62,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
+        // First of all: from here on the vote may get out, and then nothing else may be pledged.
+        self.pledge.promise(vote);
         self.queue.room().await?;
         let (saved, outcome) = oneshot::channel();
         let generation = self.view.lock().generation();
@@ -86,6 +96,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         state.append(&entries).map_err(|hole| io::Error::new(io::ErrorKind::InvalidInput, hole))?;
         let generation = state.generation();
         drop(state);
+        self.pledge.append(&entries);
         self.queue.push(Operation::Append { entries, flushed: callback }, bytes, generation);
         Ok(())
     }
@@ -96,6 +107,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         state.truncate_after(last_log_id);
         let generation = state.generation();
         drop(state);
+        self.pledge.truncate_after(last_log_id.map(|log_id| log_id.index));
         self.queue.push(Operation::TruncateAfter(last_log_id), 0, generation);
         Ok(())
     }

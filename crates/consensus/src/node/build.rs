@@ -19,12 +19,12 @@ use crate::counters::Counters;
 use crate::error::StartError;
 use crate::forward::{ForwardTask, Forwarder};
 use crate::host::{Host, LeaderService};
-use crate::log::{self, DirFs, Ignore, LogFs, LogObserver, LogOptions, LogStore, LogThread};
+use crate::log::{self, DirFs, Ignore, LogFs, LogObserver, LogOptions, LogStore, LogThread, Pledge};
 use crate::machine::{Applied, Machine};
 use crate::membership::MembershipRecord;
 use crate::propose::{Batcher, Proposals};
 use crate::raft::Raft;
-use crate::read::ReadRounds;
+use crate::read::{Authority, ReadRounds};
 use crate::snapshot::{Depot, DepotError, Receiver};
 use crate::state::{Progress, StateMachine};
 use crate::transport::{Connector, Identity, Links, NetworkFactory, TcpConnector};
@@ -56,6 +56,13 @@ impl Seams {
     }
 }
 
+/// What both openraft's side and ours hold on to.
+struct Shared {
+    progress: Arc<Progress>,
+    links: Arc<Links>,
+    pledge: Arc<Pledge>,
+}
+
 /// The tasks of a node that is built but does not run yet.
 pub(super) struct Parts {
     batcher: Batcher,
@@ -80,21 +87,17 @@ impl Node {
         let links = Links::new(identity, Arc::clone(&seams.connector), config.timing.clone());
         let links = Arc::new(links);
         let (log, log_thread) = open_log(&config, &seams).await?;
-        let network = NetworkFactory::new(Arc::clone(&links));
+        let pledge = log.pledge();
+        let network = NetworkFactory::new(Arc::clone(&links), Arc::clone(&progress));
         let raft = Raft::build(config.id.0, Arc::new(raft_config), network, log, state)
             .await
             .map_err(|error| StartError::Inconsistent(error.to_string()))?;
-        Ok(Self::assemble(config, seams, raft, progress, links, log_thread))
+        let shared = Shared { progress, links, pledge };
+        Ok(Self::assemble(config, seams, raft, shared, log_thread))
     }
 
-    fn assemble(
-        config: Config,
-        seams: Seams,
-        raft: Raft,
-        progress: Arc<Progress>,
-        links: Arc<Links>,
-        log_thread: LogThread,
-    ) -> Self {
+    fn assemble(config: Config, seams: Seams, raft: Raft, shared: Shared, log_thread: LogThread) -> Self {
+        let Shared { progress, links, pledge } = shared;
         let identity = links.identity().clone();
         let Seams { machine, service, host, clock, .. } = seams;
         let (limits, timing) = (&config.limits, &config.timing);
@@ -102,8 +105,15 @@ impl Node {
         let proposals = Arc::new(Proposals::new(limits));
         let (forwarder, asked) = Forwarder::new(limits);
         let (observer, route, status) = observe(config.id, &raft, &progress, &links, &host);
+        let authority = Arc::new(Authority::new(
+            config.id,
+            Arc::clone(&pledge),
+            Arc::clone(&progress),
+            route.clone(),
+            status.clone(),
+        ));
         let (reads, rounds) = ReadRounds::new(
-            raft.clone(),
+            Arc::clone(&authority),
             Arc::clone(&forwarder),
             route.clone(),
             Arc::clone(&counters),
@@ -124,6 +134,7 @@ impl Node {
             links,
             route: route.clone(),
             host,
+            pledge,
             counters: Arc::clone(&counters),
             waiting_calls: limits.waiting_calls,
         };
@@ -138,6 +149,7 @@ impl Node {
             proposals,
             forwarder,
             reads,
+            authority,
             progress,
             counters,
             receiver,

@@ -34,12 +34,12 @@ use crate::config::Config;
 use crate::counters::{Counters, Counts};
 use crate::error::{CallError, MemberError, ReadError, SubmitError};
 use crate::forward::{Answer, Forwarder, Question};
-use crate::host::{LeaderService, Refusal, ServiceRefusal};
+use crate::host::{LeaderService, Refusal, ServiceRefusal, Standing};
 use crate::log::LogThread;
 use crate::machine::Machine;
 use crate::propose::{Origin, Proposals};
 use crate::raft::Raft;
-use crate::read::Reads;
+use crate::read::{Authority, Reads};
 use crate::snapshot::Receiver;
 use crate::state::Progress;
 use crate::transport::{Identity, PeerHandler, PeerService};
@@ -63,6 +63,7 @@ struct Inner {
     proposals: Arc<Proposals>,
     forwarder: Arc<Forwarder>,
     reads: Reads,
+    authority: Arc<Authority>,
     progress: Arc<Progress>,
     counters: Arc<Counters>,
     receiver: Receiver,
@@ -107,6 +108,20 @@ impl Node {
     /// Returns when everything committed before the call is applied here.
     pub async fn read_barrier(&self) -> Result<(), ReadError> {
         let index = self.inner.reads.local().await?;
+        self.reached(index).await
+    }
+
+    /// For the leader's service: returns when this node is known to have led after the request was made, and everything
+    /// acknowledged before it is applied here.
+    pub async fn settle(&self, standing: Standing) -> Result<(), ReadError> {
+        let index = match standing {
+            Standing::Confirmed { index } => index,
+            Standing::Unconfirmed => self.inner.reads.remote().await?,
+        };
+        self.reached(index).await
+    }
+
+    async fn reached(&self, index: u64) -> Result<(), ReadError> {
         let reached = self.inner.progress.reached(index);
         tokio::select! {
             reached = timeout(self.inner.config.timing.read, reached) => reached.map_err(|_| ReadError::TimedOut),
@@ -150,7 +165,7 @@ impl Node {
         let route = *self.inner.route.borrow();
         let asked = async {
             match route {
-                Route::Here { .. } => self.answer(question).await,
+                Route::Here { .. } => self.answer(question, Standing::Unconfirmed).await,
                 Route::Elsewhere { .. } => self.inner.forwarder.ask(question).await,
                 Route::Unknown => Err(CallError::NoLeader),
             }
@@ -162,17 +177,17 @@ impl Node {
     }
 
     /// Answers as the leader. Never passes the question on: a node that does not lead says so.
-    pub(crate) async fn answer(&self, question: Question) -> Result<Answer, CallError> {
-        if let Question::ReadIndex = question {
-            return self.inner.reads.remote().await.map(Answer::ReadIndex);
-        }
+    pub(crate) async fn answer(&self, question: Question, standing: Standing) -> Result<Answer, CallError> {
         if !self.is_leading() {
             return Err(CallError::NoLeader);
         }
         match question {
-            Question::ReadIndex => Err(CallError::Broken),
+            Question::ReadIndex => match standing {
+                Standing::Confirmed { index } => Ok(Answer::ReadIndex(index)),
+                Standing::Unconfirmed => self.inner.reads.remote().await.map(Answer::ReadIndex),
+            },
             Question::Service(request) => {
-                let reply = self.inner.service.call(self, request).await;
+                let reply = self.inner.service.call(self, request, standing).await;
                 reply.map(Answer::Service).map_err(CallError::Refused)
             }
             Question::Join(newcomer) => {
@@ -188,6 +203,18 @@ impl Node {
                 })
             }
         }
+    }
+
+    /// Whether the pledge that came with a question of `from` makes a quorum.
+    pub(crate) fn standing(&self, from: NodeId, pledged: Option<u64>) -> Standing {
+        match pledged.and_then(|term| self.inner.authority.at_once(from, term)) {
+            Some(index) => Standing::Confirmed { index },
+            None => Standing::Unconfirmed,
+        }
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.inner.authority
     }
 
     /// Takes a follower's command.

@@ -1,6 +1,6 @@
 //! What the node knows of itself and the cluster, and the task that keeps it current.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,8 @@ pub struct Status {
     pub members: BTreeMap<NodeId, MemberStatus>,
     /// The log entry that made the members what they are. Moves with every change.
     pub membership_index: Option<u64>,
+    /// The configurations each of which has to agree by majority: one, or two while the voters change.
+    pub electorate: Vec<BTreeSet<NodeId>>,
     /// A change of the voters is half done.
     pub changing: bool,
 }
@@ -64,7 +66,7 @@ pub struct MemberStatus {
 }
 
 impl Status {
-    pub(super) fn unknown(id: NodeId) -> Self {
+    pub(crate) fn unknown(id: NodeId) -> Self {
         Self {
             id,
             role: Role::Learner,
@@ -78,6 +80,7 @@ impl Status {
             quorum_acked: None,
             members: BTreeMap::new(),
             membership_index: None,
+            electorate: Vec::new(),
             changing: false,
         }
     }
@@ -156,6 +159,11 @@ pub fn read(raft: &Raft, progress: &Progress) -> Status {
         },
         members: stored.nodes().map(member).collect(),
         membership_index: stored.log_id().map(|log_id| log_id.index),
+        electorate: stored
+            .get_joint_config()
+            .iter()
+            .map(|voters| voters.iter().copied().map(NodeId).collect())
+            .collect(),
         changing: stored.get_joint_config().len() > 1,
     }
 }

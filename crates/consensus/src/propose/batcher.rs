@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use setpoint_api::setpoint::peer::v1 as proto;
 use setpoint_types::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::{Budget, Lease};
@@ -63,12 +64,20 @@ impl Proposals {
     /// The commands of the next entry, in order; at least one, whatever its size.
     async fn next(&self, entry_bytes: usize) -> Vec<Submission> {
         loop {
+            while self.is_empty() {
+                self.filled.notified().await;
+            }
+            // Whoever is about to submit gets the chance to: an entry costs the same for one and for many.
+            yield_now().await;
             let picked = self.pick(entry_bytes);
             if !picked.is_empty() {
                 return picked;
             }
-            self.filled.notified().await;
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.lock().as_ref().is_none_or(VecDeque::is_empty)
     }
 
     fn pick(&self, entry_bytes: usize) -> Vec<Submission> {

@@ -42,6 +42,7 @@ impl StateMachine {
 
     async fn apply_chunk(&mut self, chunk: Chunk) -> io::Result<()> {
         let Some(last) = chunk.entries.last().map(|entry| entry.position) else { return Ok(()) };
+        self.progress.note_committed(last);
         self.applier.apply(chunk.entries).await?;
         self.progress.set_applied(last.index);
         for responder in chunk.responders {

@@ -3,17 +3,19 @@
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::machine::Position;
 use crate::membership::MembershipRecord;
 use crate::raft::StoredMembership;
 
 pub struct Progress {
     applied: watch::Sender<Option<u64>>,
     record: Mutex<MembershipRecord>,
+    committed: Mutex<Option<Position>>,
 }
 
 impl Progress {
     pub fn new(applied: Option<u64>, record: MembershipRecord) -> Self {
-        Self { applied: watch::Sender::new(applied), record: Mutex::new(record) }
+        Self { applied: watch::Sender::new(applied), record: Mutex::new(record), committed: Mutex::default() }
     }
 
     pub fn applied(&self) -> Option<u64> {
@@ -25,6 +27,18 @@ impl Progress {
         let mut applied = self.applied.subscribe();
         // The sender lives in `self`, so the channel cannot close while we wait.
         let _ = applied.wait_for(|applied| *applied >= Some(index)).await;
+    }
+
+    /// The highest commit that may have shown anywhere outside this node's consensus: in an answer, in the local state
+    /// or at a follower. Nothing acknowledged under this node's leadership lies beyond it.
+    pub fn committed(&self) -> Option<Position> {
+        *self.committed.lock()
+    }
+
+    /// To be called before a commit shows: before it is sent to a follower, and before it is applied.
+    pub fn note_committed(&self, position: Position) {
+        let mut committed = self.committed.lock();
+        *committed = (*committed).max(Some(position));
     }
 
     pub fn record(&self) -> MembershipRecord {

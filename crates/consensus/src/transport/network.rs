@@ -34,20 +34,22 @@ use super::wire;
 use crate::peer::Peer;
 use crate::raft::{RpcError, Snapshot, SnapshotError, TypeConfig, Vote};
 use crate::snapshot::{self, SnapshotFiles};
+use crate::state::Progress;
 
 pub struct NetworkFactory {
     links: Arc<Links>,
+    progress: Arc<Progress>,
 }
 
 impl NetworkFactory {
-    pub fn new(links: Arc<Links>) -> Self {
-        Self { links }
+    pub fn new(links: Arc<Links>, progress: Arc<Progress>) -> Self {
+        Self { links, progress }
     }
 
     fn client(&self, target: u64, node: &Peer, replication: Replication) -> Network {
         let target = NodeId(target);
         self.links.learn(target, &node.address);
-        Network { links: Arc::clone(&self.links), target, replication }
+        Network { links: Arc::clone(&self.links), progress: Arc::clone(&self.progress), target, replication }
     }
 }
 
@@ -76,6 +78,7 @@ enum Replication {
 
 pub struct Network {
     links: Arc<Links>,
+    progress: Arc<Progress>,
     target: NodeId,
     replication: Replication,
 }
@@ -83,6 +86,13 @@ pub struct Network {
 impl Network {
     fn link(&self) -> Result<Arc<Link>, RpcError> {
         Ok(self.links.get(self.target)?)
+    }
+}
+
+/// A follower applies what it hears is committed, and acknowledges it to its clients.
+fn note_commit(progress: &Progress, request: &AppendEntriesRequest<TypeConfig>) {
+    if let Some(committed) = request.leader_commit {
+        progress.note_committed(committed.into());
     }
 }
 
@@ -113,6 +123,7 @@ impl NetAppend<TypeConfig> for Network {
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RpcError> {
         let link = self.link()?;
+        note_commit(&self.progress, &request);
         let (term, previous) = (request.vote.leader_id.term, request.prev_log_id);
         let mut client = link.client(Lane::Control)?;
         let call = client.heartbeat(link.request(wire::append(request)));
@@ -146,6 +157,8 @@ impl NetStreamAppend<TypeConfig> for Network {
         }
         async move {
             let stall = self.links.timing().replication_stall;
+            let progress = Arc::clone(&self.progress);
+            let input = input.inspect(move |request| note_commit(&progress, request));
             let session = Session::open(self.link()?, input, stall).await?;
             let results = stream::unfold(Some(session), |session| async move {
                 let mut session = session?;

@@ -169,11 +169,11 @@ impl Peer for PeerHandler {
         &self,
         request: Request<Streaming<proto::ForwardRequest>>,
     ) -> Result<Response<Self::ForwardStream>, Status> {
-        let (_, requests) = self.admit(request)?;
+        let (from, requests) = self.admit(request)?;
         if !self.node.is_leading() {
             return Err(Status::failed_precondition("this node does not lead"));
         }
-        Ok(Response::new(forward::serve(self.node.clone(), requests)))
+        Ok(Response::new(forward::serve(self.node.clone(), from, requests)))
     }
 
     async fn join(&self, request: Request<proto::JoinRequest>) -> Result<Response<proto::JoinReply>, Status> {

@@ -153,7 +153,7 @@ async fn only_the_leader_takes_forward_streams_and_survives_nonsense() {
     let refused = client(&cluster, follower).forward(request).await.expect_err("not the leader");
     check(&refused, Code::FailedPrecondition, "does not lead");
 
-    let unknown = proto::Call { id: 7, question: None };
+    let unknown = proto::Call { id: 7, question: None, pledged: None };
     let body = proto::forward_request::Body::Call(unknown);
     let requests = [proto::ForwardRequest { body: None }, proto::ForwardRequest { body: Some(body) }];
     let requests = tokio_stream::iter(requests).chain(tokio_stream::pending());

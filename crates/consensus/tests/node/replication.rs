@@ -144,15 +144,25 @@ async fn peers_talk_over_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_leader_everything_is_refused_at_once() {
+async fn without_a_leader_writes_are_refused_at_once_and_reads_when_their_patience_ends() {
     let mut cluster = Cluster::empty(Options::default());
     let lonely = cluster.start_node(1).await;
     assert_eq!(lonely.node.submit(bytes("anybody?")), Err(SubmitError::NoLeader));
     let patience = Duration::from_millis(500);
-    let barrier =
-        tokio::time::timeout(patience, lonely.node.read_barrier()).await.expect("an answer at once");
-    assert_eq!(barrier, Err(setpoint_consensus::ReadError::NoLeader));
     let call =
         tokio::time::timeout(patience, lonely.node.call_leader(bytes("x"))).await.expect("an answer at once");
     assert_eq!(call, Err(CallError::NoLeader));
+    assert_eq!(lonely.node.read_barrier().await, Err(setpoint_consensus::ReadError::NoLeader));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_waits_out_an_election() {
+    let mut cluster = Cluster::start(3, Options::default()).await;
+    let leader = cluster.leader().await.id;
+    cluster.node(leader.0).put("before").await;
+    cluster.kill(leader.0).await;
+    for node in cluster.nodes.values() {
+        node.node.read_barrier().await.expect("the others elect a leader while the read waits");
+        assert!(node.machine.contains(&bytes("before")));
+    }
 }

@@ -5,6 +5,7 @@
 //!
 //! [`RocksEngine`] keeps tables on disk, [`MemoryEngine`] in memory for tests and simulation. Not here: what rows mean.
 
+mod cache;
 mod memory;
 mod rocks;
 

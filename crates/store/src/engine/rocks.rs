@@ -13,24 +13,28 @@ use rocksdb::{
     Env, FlushOptions, Options, ReadOptions, WriteOptions,
 };
 
+use super::cache::RowCache;
 use super::{Engine, EngineFailure, Operation, Size, Table, Visit, WriteBatch};
 
 /// How much memory the engine may use.
 #[derive(Clone, Debug)]
 pub struct RocksOptions {
     pub block_cache_bytes: usize,
+    /// Rows of the `Records` table kept ready.
+    pub row_cache_bytes: usize,
     /// Unflushed writes of all tables together; what a restart replays from the Raft log.
     pub write_buffer_bytes: usize,
 }
 
 impl Default for RocksOptions {
     fn default() -> Self {
-        Self { block_cache_bytes: 64 << 20, write_buffer_bytes: 32 << 20 }
+        Self { block_cache_bytes: 64 << 20, row_cache_bytes: 32 << 20, write_buffer_bytes: 32 << 20 }
     }
 }
 
 pub struct RocksEngine {
     db: DB,
+    records: RowCache,
     read_only: bool,
     unlogged: WriteOptions,
 }
@@ -49,7 +53,7 @@ impl RocksEngine {
             .map_err(failure("open its tables"))?;
         let mut unlogged = WriteOptions::default();
         unlogged.disable_wal(true);
-        Ok(Self { db, read_only: false, unlogged })
+        Ok(Self { db, records: RowCache::new(options.row_cache_bytes), read_only: false, unlogged })
     }
 
     /// Opens tables only to look at them; nothing in `dir` changes.
@@ -59,7 +63,7 @@ impl RocksEngine {
             .map(|table| ColumnFamilyDescriptor::new(table.name(), table_options(table, options, &cache)));
         let db = DB::open_cf_descriptors_read_only(&database_options(options)?, dir, tables, false)
             .map_err(failure("open its tables"))?;
-        Ok(Self { db, read_only: true, unlogged: WriteOptions::default() })
+        Ok(Self { db, records: RowCache::new(0), read_only: true, unlogged: WriteOptions::default() })
     }
 
     fn table(&self, table: Table) -> &ColumnFamily {
@@ -87,6 +91,8 @@ fn database_options(options: &RocksOptions) -> Result<Options, EngineFailure> {
     database.set_keep_log_file_num(2);
     database.set_max_log_file_size(4 << 20);
     database.set_paranoid_checks(true);
+    // One thread writes; without others to wait for, the plain path is the cheaper one.
+    database.set_allow_concurrent_memtable_write(false);
     // Flushing and compacting must not take the processor from answering clients.
     let mut env = Env::new().map_err(failure("set up its background threads"))?;
     env.lower_thread_pool_cpu_priority();
@@ -118,16 +124,33 @@ fn table_options(table: Table, options: &RocksOptions, cache: &Cache) -> Options
 
 impl Engine for RocksEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineFailure> {
+        if table == Table::Records
+            && let Some(row) = self.records.get(key)
+        {
+            return Ok(Some(row));
+        }
         let row = self.db.get_pinned_cf(self.table(table), key).map_err(failure("read a row"))?;
-        Ok(row.map(|row| Bytes::copy_from_slice(&row)))
+        let row = row.map(|row| Bytes::copy_from_slice(&row));
+        if let (Table::Records, Some(row)) = (table, &row) {
+            self.records.put(key, row.clone());
+        }
+        Ok(row)
     }
 
     fn get_many(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>, EngineFailure> {
-        let rows = self.db.batched_multi_get_cf(self.table(table), keys, false);
-        let copy = |row: Result<Option<rocksdb::DBPinnableSlice<'_>>, rocksdb::Error>| {
-            Ok(row.map_err(failure("read a row"))?.map(|row| Bytes::copy_from_slice(&row)))
-        };
-        rows.into_iter().map(copy).collect()
+        let cached = |key: &Vec<u8>| if table == Table::Records { self.records.get(key) } else { None };
+        let mut rows: Vec<Option<Bytes>> = keys.iter().map(cached).collect();
+        let missing: Vec<usize> = (0..keys.len()).filter(|at| rows[*at].is_none()).collect();
+        if missing.is_empty() {
+            return Ok(rows);
+        }
+        // Long answers do not go into the cache: they would empty it for one reader.
+        let read =
+            self.db.batched_multi_get_cf(self.table(table), missing.iter().map(|at| &keys[*at]), false);
+        for (at, row) in missing.into_iter().zip(read) {
+            rows[at] = row.map_err(failure("read a row"))?.map(|row| Bytes::copy_from_slice(&row));
+        }
+        Ok(rows)
     }
 
     fn scan(
@@ -161,7 +184,16 @@ impl Engine for RocksEngine {
                 Operation::DeleteOnce { table, key } => rows.single_delete_cf(self.table(*table), key),
             }
         }
-        self.db.write_opt(rows, &self.unlogged).map_err(failure("write a batch"))
+        self.db.write_opt(rows, &self.unlogged).map_err(failure("write a batch"))?;
+        for operation in batch.operations {
+            match operation {
+                Operation::Put { table: Table::Records, key, value } => self.records.put(&key, value.into()),
+                Operation::Delete { table: Table::Records, key }
+                | Operation::DeleteOnce { table: Table::Records, key } => self.records.remove(&key),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn flush(&self) -> Result<(), EngineFailure> {

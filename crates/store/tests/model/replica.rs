@@ -29,7 +29,8 @@ enum Disk {
 }
 
 fn rocks(home: &TempDir, copy: usize) -> Arc<RocksEngine> {
-    let options = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 1 << 20 };
+    let options =
+        RocksOptions { block_cache_bytes: 1 << 20, row_cache_bytes: 64 << 10, write_buffer_bytes: 1 << 20 };
     Arc::new(RocksEngine::open(&home.path().join(copy.to_string()), &options).expect("the tables open"))
 }
 

@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use setpoint_consensus::{
     Admission, FatalError, Host, LeaderService, Member, Newcomer, Node, Peer, Refusal, ServiceRefusal,
+    Standing,
 };
 
 #[derive(Default)]
@@ -35,7 +36,12 @@ impl Host for TestHost {
 
 impl LeaderService for TestHost {
     /// Answers with who answered. "no" is refused; "never" is not answered.
-    fn call(&self, node: &Node, request: Bytes) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
+    fn call(
+        &self,
+        node: &Node,
+        request: Bytes,
+        _standing: Standing,
+    ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
         let id = node.id();
         async move {
             match &request[..] {
