@@ -109,11 +109,24 @@ pub struct LogRetention {
     pub keep: u64,
     /// Entries dropped at a time.
     pub purge_batch: u64,
+    /// The same by bytes, whichever is reached first: after so many the state is flushed, ...
+    pub flush_bytes: u64,
+    /// ... so many are kept nevertheless, ...
+    pub keep_bytes: u64,
+    /// ... and so many while a member is being sent a snapshot, because it will need what comes after.
+    pub lent_bytes: u64,
 }
 
 impl Default for LogRetention {
     fn default() -> Self {
-        Self { snapshot_every: 50_000, keep: 20_000, purge_batch: 5_000 }
+        Self {
+            snapshot_every: 50_000,
+            keep: 20_000,
+            purge_batch: 5_000,
+            flush_bytes: 32 << 20,
+            keep_bytes: 16 << 20,
+            lent_bytes: 1 << 30,
+        }
     }
 }
 

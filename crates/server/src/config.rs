@@ -155,6 +155,8 @@ impl TryFrom<Settings> for ServerConfig {
                 keep: settings.log_keep.unwrap_or(log.keep),
                 // Cutting in larger pieces than what is to be kept would keep more than was asked for.
                 purge_batch: log.purge_batch.min(settings.log_keep.unwrap_or(log.keep).max(1)),
+                keep_bytes: settings.log_keep_bytes.unwrap_or(log.keep_bytes),
+                ..log
             },
             engine: RocksOptions {
                 block_cache_bytes: settings.cache_bytes.unwrap_or(RocksOptions::default().block_cache_bytes),

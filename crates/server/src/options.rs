@@ -117,6 +117,9 @@ pub struct Settings {
     /// Log entries kept for nodes that were away for a while [default: 20000]
     #[arg(long, env = "SETPOINT_LOG_KEEP", value_name = "COUNT")]
     pub log_keep: Option<u64>,
+    /// The same in bytes; the log is cut where either is reached [default: 16777216]
+    #[arg(long, env = "SETPOINT_LOG_KEEP_BYTES", value_name = "BYTES")]
+    pub log_keep_bytes: Option<u64>,
     /// Memory for blocks read from disk [default: 67108864]
     #[arg(long, env = "SETPOINT_CACHE_BYTES", value_name = "BYTES")]
     pub cache_bytes: Option<usize>,
@@ -228,6 +231,7 @@ impl Settings {
             election_timeout,
             snapshot_count,
             log_keep,
+            log_keep_bytes,
             cache_bytes,
             log,
             log_format,

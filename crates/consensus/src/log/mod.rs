@@ -16,6 +16,7 @@
 
 mod error;
 mod fs;
+mod growth;
 mod index;
 mod memory;
 mod options;
@@ -34,6 +35,7 @@ mod writer;
 
 pub use error::{LogError, LogFailure};
 pub use fs::{DirFs, LogFile, LogFs};
+pub use growth::Growth;
 pub use memory::MemoryFs;
 pub use options::{Ignore, LogObserver, LogOptions, SyncedBatch};
 pub use pledge::Pledge;

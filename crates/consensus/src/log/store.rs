@@ -9,6 +9,7 @@ use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use tokio::sync::oneshot;
 
 use super::error::LogFailure;
+use super::growth::Growth;
 use super::pledge::Pledge;
 use super::queue::{Operation, Queue};
 use super::reader::LogReader;
@@ -22,13 +23,19 @@ pub struct LogStore {
     view: Arc<View>,
     reader: LogReader,
     pledge: Arc<Pledge>,
+    growth: Arc<Growth>,
 }
 
 impl LogStore {
     pub(super) fn new(queue: Arc<Queue>, view: Arc<View>, read_bytes_max: usize) -> Self {
         let reader = LogReader::new(view.clone(), read_bytes_max);
         let pledge = Arc::new(Pledge::new(view.lock().vote.as_ref()));
-        Self { queue, view, reader, pledge }
+        Self { queue, view, reader, pledge, growth: Arc::default() }
+    }
+
+    /// How much the log has grown, as of every later moment.
+    pub fn growth(&self) -> Arc<Growth> {
+        self.growth.clone()
     }
 
     /// What this node has promised, as of every later moment.
@@ -91,12 +98,16 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     {
         let entries: Vec<Entry> = entries.into_iter().collect();
         let bytes = entries.iter().map(codec::encoded_len).sum();
+        let last = entries.last().map(|entry| entry.log_id.index);
         self.queue.room().await?;
         let mut state = self.view.lock();
         state.append(&entries).map_err(|hole| io::Error::new(io::ErrorKind::InvalidInput, hole))?;
         let generation = state.generation();
         drop(state);
         self.pledge.append(&entries);
+        if let Some(last) = last {
+            self.growth.append(last, bytes);
+        }
         self.queue.push(Operation::Append { entries, flushed: callback }, bytes, generation);
         Ok(())
     }
@@ -107,7 +118,9 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         state.truncate_after(last_log_id);
         let generation = state.generation();
         drop(state);
-        self.pledge.truncate_after(last_log_id.map(|log_id| log_id.index));
+        let last = last_log_id.map(|log_id| log_id.index);
+        self.pledge.truncate_after(last);
+        self.growth.truncate_after(last);
         self.queue.push(Operation::TruncateAfter(last_log_id), 0, generation);
         Ok(())
     }
@@ -118,6 +131,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         state.purge(log_id);
         let generation = state.generation();
         drop(state);
+        self.growth.purge(log_id.index);
         self.queue.push(Operation::Purge(log_id), 0, generation);
         Ok(())
     }

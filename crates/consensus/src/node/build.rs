@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::status::{Observer, Route, Status};
+use super::trim::Trim;
 use super::{Inner, Node};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
@@ -19,7 +20,7 @@ use crate::counters::Counters;
 use crate::error::StartError;
 use crate::forward::{ForwardTask, Forwarder};
 use crate::host::{Host, LeaderService};
-use crate::log::{self, DirFs, Ignore, LogFs, LogObserver, LogOptions, LogStore, LogThread, Pledge};
+use crate::log::{self, DirFs, Growth, Ignore, LogFs, LogObserver, LogOptions, LogStore, LogThread, Pledge};
 use crate::machine::{Applied, Machine};
 use crate::membership::MembershipRecord;
 use crate::propose::{Batcher, Proposals};
@@ -61,6 +62,8 @@ struct Shared {
     progress: Arc<Progress>,
     links: Arc<Links>,
     pledge: Arc<Pledge>,
+    growth: Arc<Growth>,
+    depot: Arc<Depot>,
 }
 
 /// The tasks of a node that is built but does not run yet.
@@ -69,6 +72,7 @@ pub(super) struct Parts {
     forward: ForwardTask,
     rounds: ReadRounds,
     observer: Observer,
+    trim: Trim,
 }
 
 impl Node {
@@ -80,24 +84,24 @@ impl Node {
         let record = MembershipRecord::decode(applied.membership.as_ref())
             .map_err(|error| StartError::Inconsistent(error.to_string()))?;
         let progress = Arc::new(Progress::new(applied.position.map(|position| position.index), record));
-        let state = StateMachine::new(Arc::clone(&seams.machine), Arc::clone(&progress), depot)
+        let state = StateMachine::new(Arc::clone(&seams.machine), Arc::clone(&progress), Arc::clone(&depot))
             .map_err(|source| StartError::Directory { directory: config.directory.clone(), source })?;
 
         let identity = Identity { cluster: config.cluster, node: config.id };
         let links = Links::new(identity, Arc::clone(&seams.connector), config.timing.clone());
         let links = Arc::new(links);
         let (log, log_thread) = open_log(&config, &seams).await?;
-        let pledge = log.pledge();
+        let (pledge, growth) = (log.pledge(), log.growth());
         let network = NetworkFactory::new(Arc::clone(&links), Arc::clone(&progress));
         let raft = Raft::build(config.id.0, Arc::new(raft_config), network, log, state)
             .await
             .map_err(|error| StartError::Inconsistent(error.to_string()))?;
-        let shared = Shared { progress, links, pledge };
+        let shared = Shared { progress, links, pledge, growth, depot };
         Ok(Self::assemble(config, seams, raft, shared, log_thread))
     }
 
     fn assemble(config: Config, seams: Seams, raft: Raft, shared: Shared, log_thread: LogThread) -> Self {
-        let Shared { progress, links, pledge } = shared;
+        let Shared { progress, links, pledge, growth, depot } = shared;
         let identity = links.identity().clone();
         let Seams { machine, service, host, clock, .. } = seams;
         let (limits, timing) = (&config.limits, &config.timing);
@@ -138,8 +142,15 @@ impl Node {
             counters: Arc::clone(&counters),
             waiting_calls: limits.waiting_calls,
         };
+        let trim = Trim {
+            raft: raft.clone(),
+            progress: Arc::clone(&progress),
+            growth,
+            depot,
+            retention: config.log.clone(),
+        };
         let receiver = Receiver::new(config.directory.join("recv"), timing.snapshot_stall);
-        let parts = Mutex::new(Some(Parts { batcher, forward, rounds, observer }));
+        let parts = Mutex::new(Some(Parts { batcher, forward, rounds, observer, trim }));
         let inner = Inner {
             config,
             identity,
@@ -173,6 +184,7 @@ impl Node {
         tasks.spawn(parts.forward.run(shutdown.clone()));
         tasks.spawn(parts.rounds.run(shutdown.clone()));
         tasks.spawn(parts.observer.run(shutdown.clone()));
+        tasks.spawn(parts.trim.run(shutdown.clone()));
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `status` | what the node knows of the cluster, kept current for whoever watches |
 //! | `members` | initialising the cluster and changing its members |
 //! | `leadership` | handing the leadership over, and stopping in good order |
+//! | `trim` | keeping the log short |
 //! | `join` | asking to become a member, before there is a node |
 
 mod build;
@@ -13,6 +14,7 @@ mod join;
 mod leadership;
 mod members;
 mod status;
+mod trim;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -58,6 +58,11 @@ impl Depot {
         self.current.lock().clone()
     }
 
+    /// Whether somebody is being sent a checkpoint.
+    pub fn is_lent(&self) -> bool {
+        self.sending.available_permits() == 0
+    }
+
     /// Takes note of a state that is durable. An older one than is known changes nothing.
     pub fn record(&self, meta: SnapshotMeta) {
         let mut current = self.current.lock();

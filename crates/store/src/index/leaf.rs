@@ -50,11 +50,19 @@ impl Leaf {
     }
 
     /// Sets a key; if that overfills the leaf, its upper part comes back as a new one.
-    pub fn insert(&mut self, key: &[u8], state: KeyState) -> (Option<KeyState>, Option<Leaf>) {
+    pub fn update(
+        &mut self,
+        key: &[u8],
+        next: impl FnOnce(Option<KeyState>) -> KeyState,
+    ) -> (Option<KeyState>, Option<Leaf>) {
         match self.search(key) {
-            Ok(at) => (Some(std::mem::replace(&mut self.states[at], state)), None),
+            Ok(at) => {
+                let previous = self.states[at];
+                self.states[at] = next(Some(previous));
+                (Some(previous), None)
+            }
             Err(at) => {
-                self.insert_at(at, key, state);
+                self.insert_at(at, key, next(None));
                 if self.len() <= CAPACITY {
                     return (None, None);
                 }

@@ -47,7 +47,16 @@ impl Index {
 
     /// Sets a key's state and returns the one it had.
     pub fn insert(&mut self, key: &[u8], state: KeyState) -> Option<KeyState> {
-        let (previous, split) = self.root.insert(key, state);
+        self.update(key, |_| state)
+    }
+
+    /// As `insert`, for a state that follows from the one it had; one search for both.
+    pub fn update(
+        &mut self,
+        key: &[u8],
+        next: impl FnOnce(Option<KeyState>) -> KeyState,
+    ) -> Option<KeyState> {
+        let (previous, split) = self.root.update(key, next);
         if let Some(right) = split {
             let left = std::mem::take(&mut self.root);
             self.root = Node::parent(left, right);

@@ -68,16 +68,20 @@ impl Node {
     }
 
     /// Sets a key; if that overfills the node, its upper half comes back.
-    pub fn insert(&mut self, key: &[u8], state: KeyState) -> (Option<KeyState>, Option<Node>) {
+    pub fn update(
+        &mut self,
+        key: &[u8],
+        next: impl FnOnce(Option<KeyState>) -> KeyState,
+    ) -> (Option<KeyState>, Option<Node>) {
         let children = match self {
             Self::Leaf(leaf) => {
-                let (previous, split) = leaf.insert(key, state);
+                let (previous, split) = leaf.update(key, next);
                 return (previous, split.map(Node::Leaf));
             }
             Self::Inner(children) => children,
         };
         let at = route(children, key);
-        let (previous, split) = children[at].node.insert(key, state);
+        let (previous, split) = children[at].node.update(key, next);
         match split {
             None => children[at].len += usize::from(previous.is_none()),
             Some(right) => {

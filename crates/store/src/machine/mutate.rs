@@ -49,14 +49,15 @@ pub(super) struct Target<'a> {
 impl Target<'_> {
     pub fn put(&mut self, write: &mut Write, key: &Bytes, value: Bytes, lease: LeaseId) {
         let id = write.next();
-        let existing = self.state.index.get(key).copied();
-        let state = KeyState {
+        let next = |existing: Option<KeyState>| KeyState {
             modified: id.revision,
             created: existing.map_or(id.revision, |state| state.created),
             version: existing.map_or(1, |state| state.version + 1),
             lease,
             sub: id.sub,
         };
+        let existing = self.state.index.update(key, next);
+        let state = next(existing);
         let previous_lease = existing.map_or(LeaseId::NONE, |state| state.lease);
         if previous_lease != lease {
             self.detach(previous_lease, key);
@@ -65,7 +66,6 @@ impl Target<'_> {
                 lease.keys.insert(Bytes::copy_from_slice(key));
             }
         }
-        self.state.index.insert(key, state);
         let change = Change::Put { value, created: state.created, version: state.version, lease };
         self.record(write, id, key, existing, change, KeyVersion { state, deleted: false });
     }
