@@ -3,18 +3,16 @@
 //! The task follows the leadership. Without another node that leads, everything that waits is refused at once, and with
 //! one that cannot be reached a little later: it is certain that nobody has seen it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use setpoint_api::setpoint::peer::v1 as proto;
 use setpoint_api::setpoint::peer::v1::forward_reply::Body as Reply;
 use setpoint_api::setpoint::peer::v1::forward_request::Body as Request;
 use setpoint_types::NodeId;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::task::yield_now;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -28,12 +26,11 @@ use crate::error::CallError;
 use crate::host::{Host, Refusal};
 use crate::log::Pledge;
 use crate::node::Route;
-use crate::propose::{Budget, Lease};
+use crate::propose::CommandQueue;
 use crate::transport::{Lane, Link, Links};
 
 /// A message takes no further command beyond this.
 const MESSAGE_BYTES: usize = 512 << 10;
-const MESSAGE_COMMANDS: usize = 1024;
 /// Messages between us and the connection. Commands beyond wait in the queue, where they count.
 const MESSAGES_AHEAD: usize = 4;
 const OPEN_PATIENCE: Duration = Duration::from_secs(1);
@@ -43,10 +40,7 @@ const HOLD: Duration = Duration::from_secs(1);
 
 /// What other parts of the node hold: puts commands and questions in.
 pub struct Forwarder {
-    /// None once nothing is taken any more.
-    queue: Mutex<Option<VecDeque<(Bytes, Lease)>>>,
-    filled: Notify,
-    budget: Arc<Budget>,
+    queue: CommandQueue<()>,
     questions: mpsc::Sender<Asked>,
 }
 
@@ -58,23 +52,11 @@ pub struct Asked {
 impl Forwarder {
     pub fn new(limits: &Limits) -> (Arc<Self>, mpsc::Receiver<Asked>) {
         let (questions, asked) = mpsc::channel(limits.waiting_calls.max(1));
-        let forwarder = Self {
-            queue: Mutex::new(Some(VecDeque::new())),
-            filled: Notify::new(),
-            budget: Budget::new(limits.pending_commands, limits.pending_bytes),
-            questions,
-        };
-        (Arc::new(forwarder), asked)
+        (Arc::new(Self { queue: CommandQueue::new(limits), questions }), asked)
     }
 
     pub fn submit(&self, command: Bytes) -> Result<(), Refusal> {
-        let lease = self.budget.take(command.len()).ok_or(Refusal::Overloaded)?;
-        match &mut *self.queue.lock() {
-            Some(queue) => queue.push_back((command, lease)),
-            None => return Err(Refusal::ShuttingDown),
-        }
-        self.filled.notify_one();
-        Ok(())
+        self.queue.submit(command, ())
     }
 
     /// The leader's answer. The caller brings the patience.
@@ -87,16 +69,9 @@ impl Forwarder {
         answered.await.unwrap_or(Err(CallError::Broken))
     }
 
+    /// The commands of the next message.
     fn pick(&self) -> Vec<Bytes> {
-        let mut queue = self.queue.lock();
-        let Some(queue) = &mut *queue else { return Vec::new() };
-        let mut bytes = 0;
-        let fits = |(command, _): &&(Bytes, Lease)| {
-            bytes += command.len();
-            bytes <= MESSAGE_BYTES
-        };
-        let count = queue.iter().take(MESSAGE_COMMANDS).take_while(fits).count().max(1).min(queue.len());
-        queue.drain(..count).map(|(command, _)| command).collect()
+        self.queue.pick(MESSAGE_BYTES).into_iter().map(|queued| queued.command).collect()
     }
 }
 
@@ -118,9 +93,8 @@ impl ForwardTask {
             () = shutdown.cancelled() => {}
             () = self.follow() => {}
         }
-        let left = self.forwarder.queue.lock().take().unwrap_or_default();
-        for (command, _) in left {
-            self.host.refused(command, Refusal::ShuttingDown);
+        for left in self.forwarder.queue.close() {
+            self.host.refused(left.command, Refusal::ShuttingDown);
         }
     }
 
@@ -185,7 +159,7 @@ impl ForwardTask {
         loop {
             self.refuse_waiting();
             tokio::select! {
-                () = self.forwarder.filled.notified() => {}
+                () = self.forwarder.queue.filled() => {}
                 Some(Asked { answer, .. }) = self.asked.recv() => drop(answer.send(Err(CallError::NoLeader))),
             }
         }
@@ -230,7 +204,7 @@ impl Session {
         let (requests, forwarder) = (self.requests.clone(), Arc::clone(&self.forwarder));
         loop {
             if self.outbox.is_none() {
-                self.outbox = self.next_pledge().or_else(|| self.next_submit());
+                self.outbox = self.next_pledge();
             }
             let idle = self.outbox.is_none();
             let may_ask = idle && self.has_room();
@@ -249,8 +223,7 @@ impl Session {
                     Some(question) => self.outbox = Some(self.call(question)),
                     None => return Status::cancelled("the node is gone"),
                 },
-                // Whoever is about to submit gets the chance to: a message costs the same for one and for many.
-                () = forwarder.filled.notified(), if idle => yield_now().await,
+                () = forwarder.queue.filled(), if idle => self.outbox = self.next_submit(),
             }
         }
     }

@@ -1,20 +1,18 @@
-//! The queue of commands and the task that turns it into entries.
+//! The task that turns the commands in the queue into entries.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use openraft::error::ClientWriteError;
 use openraft::raft::ClientWriteResult;
-use parking_lot::Mutex;
 use setpoint_api::setpoint::peer::v1 as proto;
 use setpoint_types::Timestamp;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::yield_now;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::budget::{Budget, Lease};
+use super::budget::Lease;
 use super::completion::Completion;
+use super::queue::{CommandQueue, Queued};
 use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::config::Limits;
@@ -31,72 +29,8 @@ pub enum Origin {
     Remote(mpsc::WeakSender<proto::ForwardReply>),
 }
 
-struct Submission {
-    command: Bytes,
-    origin: Origin,
-    lease: Lease,
-}
-
 /// Commands taken and not yet part of an entry.
-pub struct Proposals {
-    /// None once nothing is taken any more.
-    queue: Mutex<Option<VecDeque<Submission>>>,
-    filled: Notify,
-    budget: Arc<Budget>,
-}
-
-impl Proposals {
-    pub fn new(limits: &Limits) -> Self {
-        let budget = Budget::new(limits.pending_commands, limits.pending_bytes);
-        Self { queue: Mutex::new(Some(VecDeque::new())), filled: Notify::new(), budget }
-    }
-
-    pub fn submit(&self, command: Bytes, origin: Origin) -> Result<(), Refusal> {
-        let lease = self.budget.take(command.len()).ok_or(Refusal::Overloaded)?;
-        match &mut *self.queue.lock() {
-            Some(queue) => queue.push_back(Submission { command, origin, lease }),
-            None => return Err(Refusal::ShuttingDown),
-        }
-        self.filled.notify_one();
-        Ok(())
-    }
-
-    /// The commands of the next entry, in order; at least one, whatever its size.
-    async fn next(&self, entry_bytes: usize) -> Vec<Submission> {
-        loop {
-            while self.is_empty() {
-                self.filled.notified().await;
-            }
-            // Whoever is about to submit gets the chance to: an entry costs the same for one and for many.
-            yield_now().await;
-            let picked = self.pick(entry_bytes);
-            if !picked.is_empty() {
-                return picked;
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.queue.lock().as_ref().is_none_or(VecDeque::is_empty)
-    }
-
-    fn pick(&self, entry_bytes: usize) -> Vec<Submission> {
-        let mut queue = self.queue.lock();
-        let Some(queue) = &mut *queue else { return Vec::new() };
-        let mut bytes = 0;
-        let fits = |submission: &&Submission| {
-            bytes += submission.command.len();
-            bytes <= entry_bytes
-        };
-        let count = queue.iter().take_while(fits).count().max(1).min(queue.len());
-        queue.drain(..count).collect()
-    }
-
-    /// Takes nothing any more; returns what was left.
-    fn close(&self) -> VecDeque<Submission> {
-        self.queue.lock().take().unwrap_or_default()
-    }
-}
+pub type Proposals = CommandQueue<Origin>;
 
 /// Proposes what is in the queue for as long as the node lives.
 pub struct Batcher {
@@ -114,7 +48,7 @@ impl Batcher {
             () = shutdown.cancelled() => {}
             () = self.propose() => {}
         }
-        for Submission { command, origin, .. } in self.proposals.close() {
+        for Queued { command, origin, .. } in self.proposals.close() {
             refuse(&*self.host, &origin, command, Refusal::ShuttingDown);
         }
     }
@@ -126,12 +60,13 @@ impl Batcher {
         loop {
             // A place first, then the commands: whatever arrives while we wait is part of the next entry.
             let Ok(place) = Arc::clone(&in_flight).acquire_owned().await else { return };
-            let submissions = self.proposals.next(self.limits.entry_bytes).await;
+            self.proposals.filled().await;
+            let picked = self.proposals.pick(self.limits.entry_bytes);
             // A clock that steps back must not take time back with it.
             stamp = stamp.max(self.clock.now());
-            self.counters.add_entry(submissions.len());
-            let batch = Batch::new(stamp, submissions.iter().map(|submission| &submission.command));
-            let completion = self.completion(place, batch.clone(), submissions);
+            self.counters.add_entry(picked.len());
+            let batch = Batch::new(stamp, picked.iter().map(|queued| &queued.command));
+            let completion = self.completion(place, batch.clone(), picked);
             if self.raft.client_write_ff(batch, Some(completion)).await.is_err() {
                 return;
             }
@@ -142,17 +77,17 @@ impl Batcher {
         &self,
         place: OwnedSemaphorePermit,
         batch: Batch,
-        submissions: Vec<Submission>,
+        picked: Vec<Queued<Origin>>,
     ) -> Completion<ClientWriteResult<TypeConfig>> {
         let host = Arc::clone(&self.host);
         let mut lease: Option<Lease> = None;
-        let mut origins = Vec::with_capacity(submissions.len());
-        for submission in submissions {
+        let mut origins = Vec::with_capacity(picked.len());
+        for queued in picked {
             match &mut lease {
-                Some(lease) => lease.merge(submission.lease),
-                None => lease = Some(submission.lease),
+                Some(lease) => lease.merge(queued.lease),
+                None => lease = Some(queued.lease),
             }
-            origins.push(submission.origin);
+            origins.push(queued.origin);
         }
         Completion::new(place, move |result| {
             // Only this error says that the entry never was in the log.
@@ -175,49 +110,5 @@ pub fn refuse(host: &dyn Host, origin: &Origin, command: Bytes, reason: Refusal)
                 let _ = replies.try_send(forward::refused(reason, vec![command]));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn proposals(limits: &Limits) -> Proposals {
-        Proposals::new(limits)
-    }
-
-    fn submit(proposals: &Proposals, length: usize) -> Result<(), Refusal> {
-        proposals.submit(Bytes::from(vec![0; length]), Origin::Local)
-    }
-
-    fn lengths(picked: &[Submission]) -> Vec<usize> {
-        picked.iter().map(|submission| submission.command.len()).collect()
-    }
-
-    #[test]
-    fn an_entry_takes_what_fits_and_at_least_one() {
-        let proposals = proposals(&Limits::default());
-        for length in [40, 50, 20, 500, 1] {
-            submit(&proposals, length).expect("there is room");
-        }
-        assert_eq!(lengths(&proposals.pick(100)), [40, 50]);
-        assert_eq!(lengths(&proposals.pick(100)), [20]);
-        assert_eq!(lengths(&proposals.pick(100)), [500], "larger than an entry, but alone");
-        assert_eq!(lengths(&proposals.pick(100)), [1]);
-        assert!(proposals.pick(100).is_empty());
-    }
-
-    #[test]
-    fn what_is_picked_counts_until_it_is_dropped() {
-        let limits = Limits { pending_commands: 2, ..Limits::default() };
-        let proposals = proposals(&limits);
-        submit(&proposals, 1).expect("room for the first");
-        submit(&proposals, 1).expect("room for the second");
-        let picked = proposals.pick(100);
-        assert_eq!(submit(&proposals, 1), Err(Refusal::Overloaded));
-        drop(picked);
-        assert_eq!(submit(&proposals, 1), Ok(()));
-        proposals.close();
-        assert_eq!(submit(&proposals, 1), Err(Refusal::ShuttingDown));
     }
 }

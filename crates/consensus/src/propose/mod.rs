@@ -7,7 +7,8 @@
 mod batcher;
 mod budget;
 mod completion;
+mod queue;
 
 pub use self::batcher::{Batcher, Origin, Proposals};
-pub use self::budget::{Budget, Lease};
 pub use self::completion::Completion;
+pub use self::queue::CommandQueue;
