@@ -2,14 +2,17 @@
 //!
 //! The lock is held while a chunk is applied and written, so a reader never sees an index entry whose record is not yet
 //! there. Readers hold it only to choose keys; values are fetched afterwards. Long ranges are chosen from a scan of the
-//! `Keys` table at a fixed revision instead, without the lock.
+//! `Keys` table at a fixed revision instead, without the lock. Who must not wait for a chunk has `range_soon`, and the
+//! revisions beside the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use setpoint_types::{KeyRange, LeaseId, NodeId, Revision};
 
 use crate::collect::{self, Progress};
@@ -26,8 +29,14 @@ use crate::verdict::{RangeResult, TxnResult};
 /// Ranges with more keys than this are chosen by a scan, so that they do not keep writers waiting.
 const KEYS_UNDER_LOCK_MAX: usize = 2_000;
 
+/// How long `range_soon` waits for the lock: less than a chunk usually takes, more than a reader holds it.
+const SOON: Duration = Duration::from_micros(50);
+
 pub struct Store {
     inner: RwLock<Inner>,
+    /// Copies of the state's revisions, moved at the end of each chunk.
+    newest: AtomicU64,
+    compacted: AtomicI64,
     /// One collection step at a time.
     collecting: Mutex<()>,
 }
@@ -47,7 +56,12 @@ pub struct Applied {
 impl Store {
     pub fn open(engine: Arc<dyn Engine>) -> Result<Self, EngineFailure> {
         let state = State::load(&*engine)?;
-        Ok(Self { inner: RwLock::new(Inner { state, engine }), collecting: Mutex::new(()) })
+        Ok(Self {
+            newest: AtomicU64::new(state.revision.get()),
+            compacted: AtomicI64::new(state.compacted),
+            inner: RwLock::new(Inner { state, engine }),
+            collecting: Mutex::new(()),
+        })
     }
 
     /// How far the state in an engine has come, without loading it.
@@ -83,6 +97,7 @@ impl Store {
         setpoint_failpoint::hit("apply.before-write");
         engine.write(batch)?;
         setpoint_failpoint::hit("apply.after-write");
+        self.note_revisions(state);
         Ok(outcome)
     }
 
@@ -99,9 +114,20 @@ impl Store {
         }
     }
 
+    /// As `range`, if the answer can be had at once: none if it would have to wait for a chunk that is being applied.
+    pub fn range_soon(&self, read: &Range) -> Option<Result<RangeResult, ReadFailure>> {
+        match self.range_with(self.inner.try_read_for(SOON)?, read) {
+            Err(ReadFailure::Overtaken) => None,
+            answer => Some(answer),
+        }
+    }
+
     fn try_range(&self, read: &Range) -> Result<RangeResult, ReadFailure> {
+        self.range_with(self.inner.read(), read)
+    }
+
+    fn range_with(&self, inner: RwLockReadGuard<'_, Inner>, read: &Range) -> Result<RangeResult, ReadFailure> {
         let none = Pending::new();
-        let inner = self.inner.read();
         let newest = inner.state.revision;
         let at = inner.state.readable(read.revision)?;
         let engine = inner.engine.clone();
@@ -112,7 +138,7 @@ impl Store {
         } else {
             drop(inner);
             let selection = read::select_at(&*engine, read, at, &none)?;
-            if self.inner.read().state.compacted > at.wire() {
+            if self.compacted() > at.wire() {
                 return Err(ReadFailure::Overtaken);
             }
             selection
@@ -150,13 +176,20 @@ impl Store {
         self.inner.read().state.index.count(range)
     }
 
+    /// The newest revision that can be read.
     pub fn revision(&self) -> Revision {
-        self.inner.read().state.revision
+        Revision::new(self.newest.load(Ordering::Acquire))
     }
 
     /// The revision last compacted at; -1 if there was none.
     pub fn compacted(&self) -> i64 {
-        self.inner.read().state.compacted
+        self.compacted.load(Ordering::Acquire)
+    }
+
+    /// Called with the lock held, so that both move in the order of the chunks.
+    fn note_revisions(&self, state: &State) {
+        self.compacted.store(state.compacted, Ordering::Release);
+        self.newest.store(state.revision.get(), Ordering::Release);
     }
 
     pub fn applied(&self) -> Applied {
@@ -270,7 +303,12 @@ impl Store {
     pub fn replace(&self, engine: Arc<dyn Engine>) -> Result<Applied, EngineFailure> {
         let state = State::load(&*engine)?;
         let _one = self.collecting.lock();
-        *self.inner.write() = Inner { state, engine };
+        let mut inner = self.inner.write();
+        self.note_revisions(&state);
+        let replaced = std::mem::replace(&mut *inner, Inner { state, engine });
+        drop(inner);
+        // Closing the old tables takes a while; nobody needs to wait for it.
+        drop(replaced);
         Ok(self.applied())
     }
 
@@ -298,5 +336,22 @@ fn is_long(state: &State, read: &Range) -> bool {
 impl From<Damaged> for ReadFailure {
     fn from(damaged: Damaged) -> Self {
         Self::Engine(damaged.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::MemoryEngine;
+
+    #[test]
+    fn while_a_chunk_is_applied_only_what_needs_no_lock_is_answered() {
+        let store = Store::open(Arc::new(MemoryEngine::default())).expect("an empty engine opens");
+        let read = Range::latest(KeyRange::Single("key".into()));
+        assert!(store.range_soon(&read).is_some());
+        let chunk = store.inner.write();
+        assert!(store.range_soon(&read).is_none());
+        assert_eq!((store.revision(), store.compacted()), (Revision::INITIAL, -1));
+        drop(chunk);
     }
 }

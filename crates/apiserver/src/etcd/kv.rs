@@ -35,11 +35,13 @@ impl Kv for KvService {
             self.0.barrier().await?;
         }
         let read = convert::range(request);
-        let result = if is_small(&read) {
-            self.0.replica.store.range(&read)
-        } else {
-            let store = self.0.replica.store.clone();
-            blocking(move || store.range(&read)).await?
+        let soon = if is_small(&read) { self.0.replica.store.range_soon(&read) } else { None };
+        let result = match soon {
+            Some(result) => result,
+            None => {
+                let store = self.0.replica.store.clone();
+                blocking(move || store.range(&read)).await?
+            }
         };
         let result = result.map_err(read_failure)?;
         let header = self.0.header(result.revision);
