@@ -39,10 +39,12 @@ bench: build ## Measure against etcd on this machine (ARGS="..." is passed on)
 fmt: ## Format the code
 	cargo fmt --all
 
-lint: setup ## Check format, clippy and the laws of the code
+lint: setup ## Check format, clippy, the laws of the code and the dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask tidy
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; \
+	else echo "lint: dependencies are not checked: cargo-deny is not installed (cargo install cargo-deny --locked)"; fi
 
 clean: ## Remove what was built; data in ./.setpoint stays
 	cargo clean

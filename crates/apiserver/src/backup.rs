@@ -26,7 +26,7 @@ pub enum BackupError {
         #[source]
         source: io::Error,
     },
-    #[error("the receiver left before the backup was complete")]
+    #[error("the receiver left, or took nothing for a minute, before the backup was complete")]
     ReceiverLeft,
     #[error("{path} is not a complete backup; take it again")]
     Incomplete { path: PathBuf },

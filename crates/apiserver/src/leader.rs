@@ -34,6 +34,10 @@ pub async fn ask(node: &Node, request: Request) -> Result<Reply, EtcdError> {
         CallError::ShuttingDown => EtcdError::Stopped,
         CallError::NoQuorum | CallError::TimedOut | CallError::Refused(_) => EtcdError::Timeout,
     })?;
+    decoded(reply)
+}
+
+fn decoded(reply: Bytes) -> Result<Reply, EtcdError> {
     match LeaderReply::decode(reply).ok().and_then(|reply| reply.reply) {
         Some(Reply::Refusal(refusal)) => Err(refusal_named(&refusal.reason)),
         Some(reply) => Ok(reply),
@@ -42,7 +46,7 @@ pub async fn ask(node: &Node, request: Request) -> Result<Reply, EtcdError> {
 }
 
 /// The refusals a leader may give, by the names they travel under.
-const REFUSALS: [(&str, EtcdError); 8] = [
+const REFUSALS: [(&str, EtcdError); 9] = [
     ("member-not-found", EtcdError::MemberNotFound),
     ("peer-url-exists", EtcdError::PeerUrlExists),
     ("not-learner", EtcdError::NotLearner),
@@ -51,6 +55,7 @@ const REFUSALS: [(&str, EtcdError); 8] = [
     ("not-enough-started", EtcdError::NotEnoughStarted),
     ("unhealthy", EtcdError::Unhealthy),
     ("no-leader", EtcdError::NoLeader),
+    ("starting", EtcdError::Starting),
 ];
 
 fn refusal_named(name: &str) -> EtcdError {
@@ -86,6 +91,25 @@ impl LeaderDesk {
             .cloned()
             .ok_or_else(|| ServiceRefusal("the node is still starting; try again".to_owned()))
     }
+
+    fn answer(
+        &self,
+        request: Bytes,
+        standing: Standing,
+    ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
+        let staff = self.staff();
+        Box::pin(async move {
+            let Ok(staff) = staff else { return Ok(encoded(refusal(EtcdError::Starting))) };
+            let request = LeaderRequest::decode(request).ok().and_then(|request| request.request);
+            let request =
+                request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
+            Ok(encoded(staff.answer(request, standing).await.unwrap_or_else(refusal)))
+        })
+    }
+}
+
+fn encoded(reply: Reply) -> Bytes {
+    LeaderReply { reply: Some(reply) }.encode_to_vec().into()
 }
 
 impl LeaderService for LeaderDesk {
@@ -95,15 +119,7 @@ impl LeaderService for LeaderDesk {
         request: Bytes,
         standing: Standing,
     ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
-        let staff = self.staff();
-        Box::pin(async move {
-            let staff = staff?;
-            let request = LeaderRequest::decode(request).ok().and_then(|request| request.request);
-            let request =
-                request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
-            let reply = staff.answer(request, standing).await.unwrap_or_else(refusal);
-            Ok(LeaderReply { reply: Some(reply) }.encode_to_vec().into())
-        })
+        self.answer(request, standing)
     }
 
     fn join(
@@ -228,6 +244,33 @@ fn member_error(error: MemberError) -> EtcdError {
         error => {
             tracing::warn!(%error, "a change of the membership failed");
             EtcdError::Timeout
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_api::setpoint::peer::v1::RenewLeases;
+    use tonic::Code;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_leader_that_is_still_starting_says_so() {
+        let request = LeaderRequest { request: Some(Request::RenewLeases(RenewLeases { ids: vec![1] })) };
+        let reply = LeaderDesk::default()
+            .answer(request.encode_to_vec().into(), Standing::Unconfirmed)
+            .await
+            .expect("an answer");
+        let error = decoded(reply).expect_err("it cannot answer yet");
+        assert_eq!((error, error.code()), (EtcdError::Starting, Code::Unavailable));
+        assert!(error.text().contains("still starting"), "{}", error.text());
+    }
+
+    #[test]
+    fn every_refusal_survives_the_journey() {
+        for (_, error) in REFUSALS {
+            assert_eq!(decoded(encoded(refusal(error))), Err(error));
         }
     }
 }

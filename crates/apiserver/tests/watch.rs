@@ -8,7 +8,7 @@ use futures::FutureExt;
 use proptest::prelude::*;
 use setpoint_apiserver::watch::{Command, Filters, Hub, Output, StreamOptions, WatchSpec, WatchStream};
 use setpoint_store::command::{Command as StoreCommand, DeleteRange, Proposal, ProposalId, Put};
-use setpoint_store::{Body, Entry, MemoryEngine, Position, Store};
+use setpoint_store::{Body, Entry, MemoryEngine, Position, StepMax, Store};
 use setpoint_types::{KeyRange, NodeId, Revision, Timestamp};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -43,7 +43,7 @@ impl Node {
 
     fn compact(&mut self, revision: i64) {
         self.apply(vec![StoreCommand::Compact { revision }]);
-        while !self.store.collect(3).expect("collects").done {}
+        while !self.store.collect(StepMax::records(3)).expect("collects").done() {}
     }
 
     fn open(&self) -> Client {

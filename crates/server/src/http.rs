@@ -90,8 +90,12 @@ async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// The node can answer linearizable reads, so the cluster has a leader and we have caught up with it.
+/// The node can answer linearizable reads, so the cluster has a leader and we have caught up with it. A node that stops
+/// says no first of all, so that whoever spreads requests sends it none.
 async fn readyz(State(shared): State<Shared>) -> Response {
+    if shared.context.stopping.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "not ready: the node is stopping\n").into_response();
+    }
     match shared.context.replica.read_barrier().await {
         Ok(()) => "ok\n".into_response(),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {error}\n")).into_response(),

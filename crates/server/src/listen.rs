@@ -24,6 +24,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Server, ServerTlsConfig};
 
 use crate::config::ServerConfig;
+use crate::draining::DrainLayer;
 use crate::gather::Gathering;
 use crate::measure::MeasureLayer;
 use crate::tls::PeerTlsConfig;
@@ -65,8 +66,9 @@ pub async fn serve_clients(
     socket: TcpListener,
     context: Context,
     tls: Option<ServerTlsConfig>,
-    stop: CancellationToken,
+    drain: DrainLayer,
 ) {
+    let stop = drain.stopping.clone();
     let message_max = context.limits.request_bytes + MESSAGE_SLACK;
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_service_status("", tonic_health::ServingStatus::Serving).await;
@@ -81,7 +83,9 @@ pub async fn serve_clients(
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20);
     let mut server = match with_tls(server, tls) {
-        Ok(server) => server.layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status())),
+        Ok(server) => server
+            .layer(drain)
+            .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status())),
         Err(error) => return tracing::error!(error = %error, "the certificate for clients cannot be used"),
     };
     macro_rules! sized {

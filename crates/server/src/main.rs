@@ -5,6 +5,7 @@
 
 mod commands;
 mod config;
+mod draining;
 mod engines;
 mod gather;
 mod host;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use setpoint_apiserver::etcd::context::Context;
 use setpoint_consensus::log::{LogFailure, LogObserver, SyncedBatch};
-use setpoint_consensus::{Role, Status};
+use setpoint_consensus::{Counts, Role, Status};
 use setpoint_types::NodeId;
 
 /// What the log's writer reports.
@@ -51,6 +51,7 @@ pub struct NodeMetrics {
     context: Context,
     registry: Registry,
     gauges: Gauges,
+    consensus: ConsensusCounters,
     leader_changes: Counter,
     last_leader: Mutex<Option<NodeId>>,
 }
@@ -91,14 +92,50 @@ gauges! {
     proposals_pending: "Commands of this node that wait for their verdict",
 }
 
+/// What consensus counts by itself, shown as it stands when somebody asks.
+#[derive(Default)]
+struct ConsensusCounters {
+    commands_proposed: Counter,
+    entries_proposed: Counter,
+    commands_forwarded: Counter,
+    read_barriers: Counter,
+    read_rounds: Counter,
+}
+
+impl ConsensusCounters {
+    fn register(&self, registry: &mut Registry) {
+        let all = [
+            ("commands_proposed", "Commands this node proposed as the leader", &self.commands_proposed),
+            ("entries_proposed", "Log entries those commands travelled in", &self.entries_proposed),
+            ("commands_forwarded", "Commands this node sent to the leader", &self.commands_forwarded),
+            ("read_barriers", "Linearizable reads that asked for a barrier here", &self.read_barriers),
+            ("read_rounds", "Rounds that answered them, each for all that waited", &self.read_rounds),
+        ];
+        for (name, help, counter) in all {
+            registry.register(name, help, counter.clone());
+        }
+    }
+
+    fn set(&self, counts: Counts) {
+        let set = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        set(&self.commands_proposed, counts.commands_proposed);
+        set(&self.entries_proposed, counts.entries_proposed);
+        set(&self.commands_forwarded, counts.commands_forwarded);
+        set(&self.read_barriers, counts.barriers);
+        set(&self.read_rounds, counts.read_rounds);
+    }
+}
+
 impl NodeMetrics {
     pub fn new(context: Context, mut registry: Registry) -> Arc<Self> {
         let gauges = Gauges::default();
         gauges.register(&mut registry);
+        let consensus = ConsensusCounters::default();
+        consensus.register(&mut registry);
         let leader_changes = Counter::<u64, AtomicU64>::default();
         registry.register("leader_changes", "Leader changes this node has seen", leader_changes.clone());
-        let metrics =
-            Arc::new(Self { context, registry, gauges, leader_changes, last_leader: Mutex::default() });
+        let last_leader = Mutex::new(context.replica.leader());
+        let metrics = Arc::new(Self { context, registry, gauges, consensus, leader_changes, last_leader });
         tokio::spawn(metrics.clone().follow_leaders());
         metrics
     }
@@ -120,6 +157,7 @@ impl NodeMetrics {
 
     pub fn encode(&self) -> Result<String, fmt::Error> {
         self.look_up(&self.context.replica.status());
+        self.consensus.set(self.context.replica.node.counts());
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)

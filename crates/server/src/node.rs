@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,15 +14,17 @@ use setpoint_apiserver::leader::LeaderDesk;
 use setpoint_apiserver::lease::{Lessor, LessorOptions, Renewals};
 use setpoint_apiserver::metrics::Metrics;
 use setpoint_apiserver::quota::Quota;
-use setpoint_apiserver::replica::{Applier, GenerationError, Generations, Proposals, Replica};
+use setpoint_apiserver::replica::{Applier, GenerationError, Generations, Halt, Proposals, Replica};
 use setpoint_apiserver::watch::Hub;
 use setpoint_consensus::{Config, MemberError, Node, Seams, StartError, TcpConnector};
 use setpoint_store::command::MemberAttributes;
 use setpoint_store::{EngineFailure, Store};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::ServerConfig;
+use crate::draining::DrainLayer;
 use crate::engines::RocksEngines;
 use crate::host::ServerHost;
 use crate::identity::{self, IdentityError, Membership};
@@ -32,8 +34,13 @@ use crate::{http, tls};
 
 /// Memory for the newest changes, from which watches are served.
 const RING_BYTES: usize = 16 << 20;
+/// Backups made at a time: one that somebody waits for beside one that runs by the clock.
+const BACKUPS_AT_ONCE: usize = 2;
 /// What a request may take beyond two elections, before it is answered with a timeout.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+/// What connections may take to end once the last request on them is answered; a client that does not read is not
+/// waited for any longer.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
@@ -79,14 +86,17 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
 
     let sockets = listen::bind(&config).await?;
     let tasks = TaskTracker::new();
-    let serving = CancellationToken::new();
-    tasks.spawn(listen::serve_peers(sockets.peer, node.peer_service(), peer_tls, serving.clone()));
+    let ended = CancellationToken::new();
+    // Not among the tasks that are waited for: peers keep their connections open, and the last word to them is said.
+    tokio::spawn(listen::serve_peers(sockets.peer, node.peer_service(), peer_tls, ended.clone()));
     node.run();
     found(&node, &membership).await?;
-    parts.start(&config, &tasks, serving.clone());
-    tasks.spawn(listen::serve_clients(sockets.client, parts.context.clone(), client_tls, serving.clone()));
+    parts.start(&config, &tasks, ended.clone());
+    let drain = DrainLayer { stopping: parts.context.stopping.clone(), requests: TaskTracker::new() };
+    let clients = TaskTracker::new();
+    clients.spawn(listen::serve_clients(sockets.client, parts.context.clone(), client_tls, drain.clone()));
     let metrics = NodeMetrics::new(parts.context.clone(), registry);
-    tasks.spawn(http::serve(sockets.http, parts.context, metrics, serving.clone()));
+    tasks.spawn(http::serve(sockets.http, parts.context, metrics, ended.clone()));
     tracing::info!(
         name = config.name, node = %membership.identity.member, cluster = %membership.identity.cluster,
         clients = %config.listen_client, peers = %config.listen_peer, http = %config.listen_http, "serving"
@@ -96,14 +106,41 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
         () = stop.cancelled() => Ok(()),
         () = failed.cancelled() => Err(NodeError::Failed),
     };
-    // Leadership moves on while clients are still served; only then are they let go.
-    node.shutdown().await;
-    serving.cancel();
+    if outcome.is_ok() {
+        // Leadership moves on while clients are still served; only then are they let go, with their answers.
+        node.resign().await;
+        let_go(&drain, &clients, request_patience(&config) + Duration::from_secs(1)).await;
+        node.end().await;
+    } else {
+        // Nothing can be answered any more; once consensus has ended, every request says so.
+        node.shutdown().await;
+        let_go(&drain, &clients, CLOSING_PATIENCE).await;
+    }
+    ended.cancel();
     tasks.close();
-    if tokio::time::timeout(Duration::from_secs(5), tasks.wait()).await.is_err() {
-        tracing::warn!("some connections did not end in time and are dropped");
+    if tokio::time::timeout(CLOSING_PATIENCE, tasks.wait()).await.is_err() {
+        tracing::debug!("some connections did not end in time and are dropped");
     }
     outcome
+}
+
+/// Takes no further clients, ends their streams and waits for the answers to everything else. `patience` is more than
+/// any request waits for the cluster.
+async fn let_go(drain: &DrainLayer, clients: &TaskTracker, patience: Duration) {
+    drain.stopping.cancel();
+    drain.requests.close();
+    clients.close();
+    if tokio::time::timeout(patience, drain.requests.wait()).await.is_err() {
+        tracing::warn!(requests = drain.requests.len(), "some requests were not answered before the stop");
+    }
+    if tokio::time::timeout(CLOSING_PATIENCE, clients.wait()).await.is_err() {
+        tracing::debug!("some clients did not close their connections in time; they are dropped");
+    }
+}
+
+/// How long a request waits for the cluster.
+fn request_patience(config: &ServerConfig) -> Duration {
+    REQUEST_PATIENCE + 4 * config.timing.election_max
 }
 
 struct Parts {
@@ -133,26 +170,31 @@ async fn assemble(
     let mut consensus = Config::new(identity.member, identity.cluster, &config.data_dir);
     consensus.timing = config.timing.clone();
     consensus.log = config.log.clone();
+    let scratch = config.data_dir.join("backup");
+    clear(&scratch)?;
     let desk = Arc::new(LeaderDesk::default());
+    let halt = Halt::new(failed.clone());
     let mut seams = Seams::new(applier.clone(), desk.clone(), Arc::new(ServerHost { proposals, failed }));
     seams.connector = connector;
     seams.log_observer = crate::metrics::LogMetrics::new(registry);
     let node = Node::build(consensus, seams).await?;
 
-    let patience = REQUEST_PATIENCE + 4 * config.timing.election_max;
-    let replica = Replica::new(identity, node, &applier, patience);
+    let replica = Replica::new(identity, node, &applier, request_patience(config));
     let lessor = Lessor::new(replica.clone(), LessorOptions::for_election(2 * config.timing.election_max));
     desk.open(replica.clone(), lessor.clone());
     let renewals_stop = CancellationToken::new();
     let context = Context {
         renewals: Renewals::start(replica.node.clone(), renewals_stop.clone()),
-        collector: Collector::new(replica.store.clone()),
+        collector: Collector::new(replica.store.clone(), halt.clone()),
         lessor,
         quota: Arc::new(Quota::new(config.quota_bytes)),
         metrics: Metrics::new(registry),
         limits: config.limits.clone(),
         peer_scheme: if config.peer_tls.is_some() { "https" } else { "http" },
-        scratch: config.data_dir.join("backup"),
+        scratch,
+        backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
+        halt,
+        stopping: CancellationToken::new(),
         replica,
     };
     Ok(Parts { context, renewals_stop })
@@ -185,6 +227,16 @@ async fn found(node: &Node, membership: &Membership) -> Result<(), NodeError> {
     match node.initialize(founders.clone()).await {
         Ok(()) | Err(MemberError::AlreadyInitialized) => Ok(()),
         Err(error) => Err(NodeError::Found(error)),
+    }
+}
+
+/// Removes what backups left behind that were being made when the node ended.
+fn clear(scratch: &Path) -> Result<(), NodeError> {
+    match fs::remove_dir_all(scratch) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(NodeError::Folder { path: scratch.to_owned(), source })
+        }
+        _ => Ok(()),
     }
 }
 

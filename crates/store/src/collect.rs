@@ -8,12 +8,27 @@
 
 use std::ops::ControlFlow;
 
-use bytes::Bytes;
 use setpoint_types::Revision;
 
-use crate::encoding::{self, Change, MetaKey, Record, RecordId};
+use crate::encoding::{self, MetaKey, Record, RecordId};
 use crate::engine::{Engine, EngineFailure, Table, WriteBatch};
 use crate::varint::{get_varint, put_varint};
+
+/// The most one step may do. A step ends between revisions, so it may go beyond by the rest of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepMax {
+    /// Records walked.
+    pub records: usize,
+    /// Bytes of the records walked.
+    pub bytes: usize,
+}
+
+impl StepMax {
+    /// Bounded by records alone.
+    pub const fn records(records: usize) -> Self {
+        Self { records, bytes: usize::MAX }
+    }
+}
 
 /// How far the collection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +37,20 @@ pub struct Progress {
     pub collected: Revision,
     /// Rows deleted by this step.
     pub deleted: usize,
-    /// Nothing is left to do for the compacted revision given.
-    pub done: bool,
+    /// The revision compacted at, up to which there is something to walk.
+    pub compacted: Revision,
+}
+
+impl Progress {
+    /// Nothing is left to do for what is compacted so far.
+    pub fn done(&self) -> bool {
+        self.collected >= self.compacted
+    }
+
+    /// Revisions still to be walked.
+    pub fn behind(&self) -> u64 {
+        self.compacted.get().saturating_sub(self.collected.get())
+    }
 }
 
 /// The revision below which everything was walked.
@@ -32,24 +59,23 @@ pub(crate) fn collected(engine: &dyn Engine) -> Result<Revision, EngineFailure> 
     Ok(row.and_then(|mut row| get_varint(&mut row)).map_or(Revision::NONE, Revision::new))
 }
 
-/// Walks at most about `records_max` records towards `compacted`, and writes the deletions and the progress together.
+/// Walks a bounded piece of the way to `compacted`, and writes the deletions and the progress together.
 pub(crate) fn step(
     engine: &dyn Engine,
     compacted: Revision,
-    records_max: usize,
+    max: StepMax,
 ) -> Result<Progress, EngineFailure> {
     let from = collected(engine)?;
     if from >= compacted {
-        return Ok(Progress { collected: from, deleted: 0, done: true });
+        return Ok(Progress { collected: from, deleted: 0, compacted });
     }
     let mut batch = WriteBatch::default();
-    let (mut walked, mut next) = (0, compacted);
+    let (mut walked, mut bytes, mut next) = (0, 0, compacted);
     let mut result = Ok(());
     let (start, end) = (RecordId::first_of(from).encode(), RecordId::first_of(compacted).encode());
     let mut last = from;
     engine.scan(Table::Records, &start, Some(&end), &mut |key, row| {
-        let read = RecordId::decode(key)
-            .and_then(|id| Record::decode(Bytes::copy_from_slice(row)).map(|record| (id, record)));
+        let read = RecordId::decode(key).and_then(|id| Record::outline(row).map(|record| (id, record)));
         let (id, record) = match read {
             Ok(read) => read,
             Err(damaged) => {
@@ -57,17 +83,18 @@ pub(crate) fn step(
                 return ControlFlow::Break(());
             }
         };
-        if walked >= records_max && id.revision != last {
+        if (walked >= max.records || bytes >= max.bytes) && id.revision != last {
             next = id.revision; // steps end between revisions
             return ControlFlow::Break(());
         }
         last = id.revision;
         walked += 1;
+        bytes += row.len();
         if let Some(replaced) = record.replaced {
-            forget(&mut batch, &record.key, replaced);
+            forget(&mut batch, record.key, replaced);
         }
-        if record.change == Change::Delete {
-            forget(&mut batch, &record.key, id);
+        if record.deleted {
+            forget(&mut batch, record.key, id);
         }
         ControlFlow::Continue(())
     })?;
@@ -79,7 +106,7 @@ pub(crate) fn step(
     setpoint_failpoint::hit("collect.before-write");
     engine.write(batch)?;
     setpoint_failpoint::hit("collect.after-write");
-    Ok(Progress { collected: next, deleted, done: next >= compacted })
+    Ok(Progress { collected: next, deleted, compacted })
 }
 
 fn forget(batch: &mut WriteBatch, key: &[u8], id: RecordId) {

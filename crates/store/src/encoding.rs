@@ -69,6 +69,14 @@ pub struct Record {
     pub change: Change,
 }
 
+/// A record without its value, borrowed from its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline<'a> {
+    pub key: &'a [u8],
+    pub replaced: Option<RecordId>,
+    pub deleted: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Put { value: Bytes, created: Revision, version: u64, lease: LeaseId },
@@ -100,6 +108,26 @@ impl Record {
 
     pub fn decode(mut row: Bytes) -> Result<Self, Damaged> {
         Self::read(&mut row).ok_or(Damaged { what: "record" })
+    }
+
+    /// What a record says about its key, without its value: enough to delete what it made superfluous.
+    pub fn outline(mut row: &[u8]) -> Result<Outline<'_>, Damaged> {
+        Self::read_outline(&mut row).ok_or(Damaged { what: "record" })
+    }
+
+    fn read_outline<'a>(row: &mut &'a [u8]) -> Option<Outline<'a>> {
+        (row.try_get_u8().ok()? == FORMAT).then_some(())?;
+        let deleted = match row.try_get_u8().ok()? {
+            PUT => false,
+            TOMBSTONE => true,
+            _ => return None,
+        };
+        let revision = Revision::new(get_varint(row)?);
+        let sub = get_varint(row)?.try_into().ok()?;
+        let replaced = (!revision.is_none()).then_some(RecordId { revision, sub });
+        let length = usize::try_from(get_varint(row)?).ok()?;
+        let key = row.get(..length)?;
+        Some(Outline { key, replaced, deleted })
     }
 
     fn read(row: &mut Bytes) -> Option<Self> {
@@ -161,13 +189,6 @@ impl KeyVersion {
     }
 }
 
-/// The start of all versions of a key in `Keys`.
-pub fn key_prefix(key: &[u8]) -> Vec<u8> {
-    let mut row = key_bound(key);
-    row.extend_from_slice(&[0, 0]);
-    row
-}
-
 /// A bound in `Keys` that lies before every version of `key` and of every greater key.
 pub fn key_bound(key: &[u8]) -> Vec<u8> {
     let mut row = Vec::with_capacity(key.len() + 12);
@@ -182,8 +203,23 @@ pub fn key_bound(key: &[u8]) -> Vec<u8> {
 
 /// The row of one version. Newer versions sort first.
 pub fn key_version(key: &[u8], id: RecordId) -> Vec<u8> {
-    let mut row = key_prefix(key);
+    version_bound(&key_bound(key), id)
+}
+
+/// The same for a key that is escaped already: where its versions begin that are no newer than `id`.
+pub fn version_bound(escaped: &[u8], id: RecordId) -> Vec<u8> {
+    let mut row = Vec::with_capacity(escaped.len() + 2 + RecordId::LENGTH);
+    row.extend_from_slice(escaped);
+    row.extend_from_slice(&[0, 0]);
     row.extend(id.encode().map(|byte| !byte));
+    row
+}
+
+/// Behind every version of an escaped key, and before every greater key.
+pub fn versions_end(escaped: &[u8]) -> Vec<u8> {
+    let mut row = Vec::with_capacity(escaped.len() + 2);
+    row.extend_from_slice(escaped);
+    row.extend_from_slice(&[0, 1]);
     row
 }
 
@@ -295,8 +331,11 @@ mod tests {
             prop_assert_eq!(row(&a, older).cmp(&row(&b, older)), a.cmp(&b));
             prop_assert!(row(&a, newer) < row(&a, older));
             prop_assert!(key_bound(&a) <= row(&a, newer));
+            let end = versions_end(&key_bound(&a));
+            prop_assert!(row(&a, older) < end);
             if a < b {
                 prop_assert!(row(&a, older) < key_bound(&b));
+                prop_assert!(end <= row(&b, newer));
             }
             let encoded = row(&a, newer);
             let (escaped, place) = split_key_version(&encoded).unwrap();
@@ -315,9 +354,13 @@ mod tests {
             for change in [put, Change::Delete] {
                 let record = Record { key: key.clone().into(), replaced, change };
                 let row = record.encode();
+                let outline =
+                    Outline { key: &key, replaced, deleted: record.change == Change::Delete };
+                prop_assert_eq!(Record::outline(&row), Ok(outline));
                 prop_assert_eq!(Record::decode(row.clone().into()), Ok(record));
                 for cut in 0..(key.len() + 4).min(row.len()) {
                     prop_assert!(Record::decode(Bytes::copy_from_slice(&row[..cut])).is_err());
+                    prop_assert!(Record::outline(&row[..cut]).is_err());
                 }
             }
         }

@@ -22,12 +22,12 @@ mod varint;
 mod verdict;
 
 pub use codec::Unreadable;
-pub use collect::Progress;
+pub use collect::{Progress, StepMax};
 pub use encoding::{Change, Record, RecordId};
 pub use engine::{Engine, EngineFailure, MemoryEngine, RocksEngine, RocksOptions, Size};
 pub use hash::HashOfHistory;
 pub use machine::{ApplyFailure, Body, ChangeSet, Entry, Lease, Outcome, Position};
-pub use pages::{Page, Pages};
+pub use pages::{Page, PageMax, Pages};
 pub use read::ReadFailure;
 pub use store::{Applied, Store};
 pub use verdict::{KeyValue, RangeResult, Rejection, Response, TxnResult, Verdict};

@@ -25,6 +25,17 @@ pub struct Pages {
     whole: RangeResult,
 }
 
+/// The most one piece may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageMax {
+    pub keys: usize,
+    /// Of keys and values; the last value may go beyond.
+    pub bytes: usize,
+}
+
+/// Values read at a time: what a page may hold in memory beyond its bytes is so many values.
+const FETCHED_TOGETHER: usize = 16;
+
 pub struct Page {
     pub kvs: Vec<KeyValue>,
     pub last: bool,
@@ -46,10 +57,11 @@ impl Pages {
         self.at
     }
 
-    /// The next piece, of at most `keys_max` keys, but one at least. The caller checks that no compaction overtook it.
-    pub(crate) fn next(&mut self, keys_max: usize) -> Result<Page, ReadFailure> {
+    /// The next piece, of at most `max.keys` keys and about `max.bytes`, but one key at least. The caller checks that no
+    /// compaction overtook it.
+    pub(crate) fn next(&mut self, max: PageMax) -> Result<Page, ReadFailure> {
         let Some(range) = self.rest.take() else { return Ok(Page { kvs: Vec::new(), last: true }) };
-        let wanted = keys_max.max(1).min(self.left);
+        let wanted = max.keys.max(1).min(self.left);
         let mut hits = Vec::new();
         read::visit_at(&*self.engine, &range, self.at, |key, state| {
             if hits.len() == wanted {
@@ -58,13 +70,34 @@ impl Pages {
             hits.push(Hit { key, state });
             ControlFlow::Continue(())
         })?;
-        self.left -= hits.len();
-        let complete = hits.len() < wanted || self.left == 0;
-        if !complete && let Some(last) = hits.last() {
+        let found = hits.len();
+        let kvs = self.fetch(hits, max.bytes)?;
+        self.left -= kvs.len();
+        let complete = kvs.len() == found && (found < wanted || self.left == 0);
+        if !complete && let Some(last) = kvs.last() {
             self.rest = after(range, &last.key);
         }
-        let kvs = read::fetch(&*self.engine, &Pending::new(), hits, self.keys_only)?;
         Ok(Page { kvs, last: self.rest.is_none() })
+    }
+
+    /// Reads the values of the first hits, a few at a time, until there are enough bytes.
+    fn fetch(&self, hits: Vec<Hit>, bytes_max: usize) -> Result<Vec<KeyValue>, ReadFailure> {
+        let bytes_max = bytes_max.max(1);
+        let (mut kvs, mut bytes) = (Vec::new(), 0);
+        let mut rest = hits.into_iter();
+        while rest.len() > 0 && bytes < bytes_max {
+            let few: Vec<Hit> = rest.by_ref().take(FETCHED_TOGETHER).collect();
+            let read = read::fetch(&*self.engine, &Pending::new(), few, self.keys_only)?;
+            for kv in read {
+                // The rest of what was read together comes again with the next page.
+                if bytes >= bytes_max {
+                    return Ok(kvs);
+                }
+                bytes += kv.key.len() + kv.value.len();
+                kvs.push(kv);
+            }
+        }
+        Ok(kvs)
     }
 }
 

@@ -147,7 +147,12 @@ fn overrides(pending: &Pending, range: &KeyRange, at: Revision) -> BTreeMap<Byte
     newest
 }
 
-/// Calls `visit` for each key of a range that was live at a revision, in order, until it breaks.
+/// Versions of one key that are passed over one by one; beyond, a new scan jumps over the rest. Starting one costs about
+/// as much as passing over so many.
+const PASSED_MAX: usize = 16;
+
+/// Calls `visit` for each key of a range that was live at a revision, in order, until it breaks. The work follows the
+/// number of keys, not of their versions: what is newer than the revision, or older than the answer, is jumped over.
 pub(crate) fn visit_at(
     engine: &dyn Engine,
     range: &KeyRange,
@@ -157,31 +162,85 @@ pub(crate) fn visit_at(
     if range.is_empty() {
         return Ok(());
     }
-    let from = encoding::key_bound(range.start());
     let to = range.end().map(|end| encoding::key_bound(&end));
-    let mut decided: Vec<u8> = Vec::new();
-    let mut any = false;
-    let mut result = Ok(());
-    engine.scan(Table::Keys, &from, to.as_deref(), &mut |row, value| {
-        let seen = encoding::split_key_version(row).and_then(|(escaped, id)| {
-            if id.revision > at || (any && escaped == decided) {
-                return Ok(ControlFlow::Continue(()));
-            }
-            any = true;
-            decided.clear();
-            decided.extend_from_slice(escaped);
-            let version = KeyVersion::decode(id, value)?;
-            if version.deleted {
-                return Ok(ControlFlow::Continue(()));
-            }
-            Ok(visit(encoding::unescape(escaped), version.state))
+    let single = matches!(range, KeyRange::Single(_));
+    let newest = RecordId { revision: at, sub: u32::MAX };
+    let start = encoding::key_bound(range.start());
+    let mut next = Some(if single { encoding::version_bound(&start, newest) } else { start });
+    while let Some(from) = next {
+        let mut walk = Walk { at, key: None, decided: false, passed: 0, resume: None, result: Ok(()) };
+        engine.scan(Table::Keys, &from, to.as_deref(), &mut |row, value| {
+            let flow = walk.row(row, value, &mut visit);
+            if single && walk.decided { ControlFlow::Break(()) } else { flow }
+        })?;
+        walk.result?;
+        // Scans may see different states, but not of versions up to `at`: those are only ever collected, and the
+        // caller looks whether a compaction overtook it.
+        next = walk.resume;
+    }
+    Ok(())
+}
+
+/// One scan over the versions of keys.
+struct Walk {
+    at: Revision,
+    /// The key whose versions are being walked, escaped.
+    key: Option<Vec<u8>>,
+    /// Its version at the revision was found.
+    decided: bool,
+    passed: usize,
+    /// Where the next scan begins.
+    resume: Option<Vec<u8>>,
+    result: Result<(), Damaged>,
+}
+
+impl Walk {
+    fn row(
+        &mut self,
+        row: &[u8],
+        value: &[u8],
+        visit: &mut impl FnMut(Bytes, KeyState) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let read = encoding::split_key_version(row);
+        let (escaped, id) = match read {
+            Ok(read) => read,
+            Err(damaged) => return self.damaged(damaged),
+        };
+        if self.key.as_deref() != Some(escaped) {
+            let key = self.key.get_or_insert_default();
+            key.clear();
+            key.extend_from_slice(escaped);
+            (self.decided, self.passed) = (false, 0);
+        }
+        if self.decided || id.revision > self.at {
+            return self.pass(escaped);
+        }
+        (self.decided, self.passed) = (true, 0);
+        match KeyVersion::decode(id, value) {
+            Ok(version) if version.deleted => ControlFlow::Continue(()),
+            Ok(version) => visit(encoding::unescape(escaped), version.state),
+            Err(damaged) => self.damaged(damaged),
+        }
+    }
+
+    fn pass(&mut self, escaped: &[u8]) -> ControlFlow<()> {
+        self.passed += 1;
+        if self.passed < PASSED_MAX {
+            return ControlFlow::Continue(());
+        }
+        let newest = RecordId { revision: self.at, sub: u32::MAX };
+        self.resume = Some(if self.decided {
+            encoding::versions_end(escaped)
+        } else {
+            encoding::version_bound(escaped, newest)
         });
-        seen.unwrap_or_else(|damaged| {
-            result = Err(damaged.into());
-            ControlFlow::Break(())
-        })
-    })?;
-    result
+        ControlFlow::Break(())
+    }
+
+    fn damaged(&mut self, damaged: Damaged) -> ControlFlow<()> {
+        self.result = Err(damaged);
+        ControlFlow::Break(())
+    }
 }
 
 /// Filters, sorts and cuts a selection, then fetches the values that are left.

@@ -15,14 +15,14 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use setpoint_types::{KeyRange, LeaseId, NodeId, Revision};
 
-use crate::collect::{self, Progress};
+use crate::collect::{self, Progress, StepMax};
 use crate::command::{Alarm, MemberAttributes, Range, Txn};
 use crate::encoding::{Damaged, MetaKey, Record, RecordId};
 use crate::engine::{Engine, EngineFailure, Size, Table, WriteBatch};
 use crate::hash::{self, HashOfHistory};
 use crate::history;
 use crate::machine::{self, ApplyFailure, ChangeSet, Entry, Lease, Outcome, Pending, Position, State};
-use crate::pages::{Page, Pages};
+use crate::pages::{Page, PageMax, Pages};
 use crate::read::{self, ReadFailure, View};
 use crate::verdict::{RangeResult, TxnResult};
 
@@ -31,6 +31,9 @@ const KEYS_UNDER_LOCK_MAX: usize = 2_000;
 
 /// How long `range_soon` waits for the lock: less than a chunk usually takes, more than a reader holds it.
 const SOON: Duration = Duration::from_micros(50);
+
+/// How often a read may be overtaken by a compaction before it keeps writers waiting, or gives up.
+const OVERTAKEN_MAX: usize = 4;
 
 pub struct Store {
     inner: RwLock<Inner>,
@@ -102,16 +105,20 @@ impl Store {
     }
 
     pub fn range(&self, read: &Range) -> Result<RangeResult, ReadFailure> {
-        loop {
+        for _ in 0..OVERTAKEN_MAX {
             match self.try_range(read) {
                 // A read of the newest state was overtaken by writes and a compaction: there is a newer one to read.
-                Err(ReadFailure::Overtaken) if read.revision <= 0 => continue,
+                Err(ReadFailure::Overtaken) if read.revision <= 0 => {}
                 Err(ReadFailure::Overtaken) => {
                     return Err(self.inner.read().state.compacted_rejection().into());
                 }
                 answer => return answer,
             }
         }
+        // Overtaken again and again: this once, writes wait for the read. A record that is missing even so is damage.
+        let (none, inner) = (Pending::new(), self.inner.read());
+        let view = View::latest(&inner.state, &*inner.engine, &none);
+        view.range(read).map_err(|failure| ReadFailure::Engine(failure.into_engine()))
     }
 
     /// As `range`, if the answer can be had at once: none if it would have to wait for a chunk that is being applied.
@@ -126,7 +133,11 @@ impl Store {
         self.range_with(self.inner.read(), read)
     }
 
-    fn range_with(&self, inner: RwLockReadGuard<'_, Inner>, read: &Range) -> Result<RangeResult, ReadFailure> {
+    fn range_with(
+        &self,
+        inner: RwLockReadGuard<'_, Inner>,
+        read: &Range,
+    ) -> Result<RangeResult, ReadFailure> {
         let none = Pending::new();
         let newest = inner.state.revision;
         let at = inner.state.readable(read.revision)?;
@@ -154,8 +165,8 @@ impl Store {
     }
 
     /// The next piece of a range. Refused if a compaction overtook its revision.
-    pub fn next_page(&self, pages: &mut Pages, keys_max: usize) -> Result<Page, ReadFailure> {
-        let page = pages.next(keys_max);
+    pub fn next_page(&self, pages: &mut Pages, max: PageMax) -> Result<Page, ReadFailure> {
+        let page = pages.next(max);
         // Checked after the read: what was collected meanwhile may be missing from it.
         let inner = self.inner.read();
         if inner.state.compacted > pages.at().wire() {
@@ -170,10 +181,6 @@ impl Store {
         let inner = self.inner.read();
         let view = View::latest(&inner.state, &*inner.engine, &none);
         Ok(machine::read_only(&view, &inner.state, txn)??)
-    }
-
-    pub fn count(&self, range: &KeyRange) -> usize {
-        self.inner.read().state.index.count(range)
     }
 
     /// The newest revision that can be read.
@@ -259,18 +266,18 @@ impl Store {
     }
 
     /// Does a bounded piece of the deletions that compaction has left to do.
-    pub fn collect(&self, records_max: usize) -> Result<Progress, EngineFailure> {
+    pub fn collect(&self, max: StepMax) -> Result<Progress, EngineFailure> {
         let _one = self.collecting.lock();
         let (engine, compacted) = {
             let inner = self.inner.read();
             (inner.engine.clone(), inner.state.compacted)
         };
-        collect::step(&*engine, Revision::new(compacted.max(0) as u64), records_max)
+        collect::step(&*engine, Revision::new(compacted.max(0) as u64), max)
     }
 
     /// A hash of everything kept up to a revision; equal on all replicas that agree.
     pub fn hash(&self, revision: i64) -> Result<HashOfHistory, ReadFailure> {
-        loop {
+        for _ in 0..OVERTAKEN_MAX {
             let inner = self.inner.read();
             let at = inner.state.readable(revision)?;
             let (engine, newest, compacted) =
@@ -282,6 +289,7 @@ impl Store {
                 return Ok(HashOfHistory { hash, revision: at, compacted, newest });
             }
         }
+        Err(ReadFailure::Overtaken)
     }
 
     /// Makes everything applied so far durable, and says up to where that is at least.

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use setpoint_store::command::{Command, Proposal, ProposalId, Put, Range};
 use setpoint_store::engine::{Table, Visit, WriteBatch};
 use setpoint_store::{
-    Body, Engine, EngineFailure, Entry, MemoryEngine, Position, ReadFailure, Rejection, Size, Store,
+    Body, Engine, EngineFailure, Entry, MemoryEngine, PageMax, Position, ReadFailure, Rejection, Size,
+    StepMax, Store,
 };
 use setpoint_types::{KeyRange, NodeId, Revision, Timestamp};
 
@@ -112,7 +113,7 @@ fn interrupted(moment: Moment) -> Arc<Store> {
             put(&store, "a", "3");
             put(&store, "a", "4");
             apply(&store, Command::Compact { revision: AFTER });
-            assert!(store.collect(usize::MAX).expect("the collection goes on").deleted > 0);
+            assert!(store.collect(StepMax::records(usize::MAX)).expect("the collection goes on").deleted > 0);
         }),
     ));
     store
@@ -166,7 +167,7 @@ fn a_long_range_of_the_newest_state_is_read_again() {
         let store = later.upgrade().expect("the store is being read");
         (0..50).for_each(|n| put(&store, &format!("{n:05}"), "new"));
         apply(&store, Command::Compact { revision: store.revision().wire() });
-        assert!(store.collect(usize::MAX).expect("the collection goes on").deleted > 0);
+        assert!(store.collect(StepMax::records(usize::MAX)).expect("the collection goes on").deleted > 0);
     });
     *engine.armed.lock() = Some((Moment::Scan, interruption));
     let answer = store.range(&everything(0)).expect("there is a newer state to read");
@@ -185,7 +186,7 @@ fn a_page_of_a_revision_that_is_compacted_meanwhile_is_refused() {
         let store = interrupted(moment);
         // Counting at the newest revision touches no rows, so the first page is the one interrupted.
         let mut pages = store.open_pages(&everything(0)).expect("the newest revision is kept");
-        assert_compacted(store.next_page(&mut pages, 1));
+        assert_compacted(store.next_page(&mut pages, PageMax { keys: 1, bytes: 1 }));
     }
 }
 

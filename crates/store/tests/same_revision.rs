@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use setpoint_store::command::{Command, DeleteRange, Proposal, ProposalId, Put, Range, Txn, TxnOp};
 use setpoint_store::engine::Table;
-use setpoint_store::{Body, Engine, Entry, MemoryEngine, Position, RocksEngine, RocksOptions, Store};
+use setpoint_store::{
+    Body, Engine, Entry, MemoryEngine, Position, RocksEngine, RocksOptions, StepMax, Store,
+};
 use setpoint_types::{KeyRange, NodeId, Revision, Timestamp};
 
 const NODE: NodeId = NodeId(1);
@@ -62,7 +64,7 @@ fn check(engine: Arc<dyn Engine>) {
     assert_eq!(sizes, [1, 2, 2]);
     apply(&store, 4, Command::Put(put("c", "4")));
     apply(&store, 5, Command::Compact { revision: 5 });
-    while !store.collect(1).expect("collects").done {}
+    while !store.collect(StepMax::records(1)).expect("collects").done() {}
     assert_eq!((rows(&*engine, Table::Records), rows(&*engine, Table::Keys)), (2, 2));
     let live = values(&store, 0);
     assert_eq!(live, [both, ("c".into(), "4".into(), 1)]);

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use setpoint_store::command::{Command, DeleteRange, Proposal, ProposalId, Put, Range};
 use setpoint_store::{
-    Body, Entry, KeyValue, Position, ReadFailure, Rejection, RocksEngine, RocksOptions, Store,
+    Body, Entry, KeyValue, PageMax, Position, ReadFailure, Rejection, RocksEngine, RocksOptions, StepMax,
+    Store,
 };
 use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
 
@@ -218,7 +219,7 @@ fn read_pages(shared: &Shared, mut random: Random) {
         let at = if asked == 0 { pages.whole().revision } else { Revision::new(asked as u64) };
         let mut found = Summary { changes: shared.summary(at).changes, ..Summary::default() };
         loop {
-            let page = shared.store.next_page(&mut pages, 300);
+            let page = shared.store.next_page(&mut pages, PageMax { keys: 300, bytes: 1 << 20 });
             let Some(page) = shared.excused(page, at.wire()) else { break };
             for kv in &page.kvs {
                 check_key_value(kv, at);
@@ -300,7 +301,7 @@ fn write(shared: &Shared, random: Random) {
 
 fn collect(shared: &Shared, _: Random) {
     while shared.running() {
-        shared.store.collect(200).expect("the collection goes on");
+        shared.store.collect(StepMax::records(200)).expect("the collection goes on");
         std::thread::yield_now();
     }
 }

@@ -3,7 +3,7 @@
 //! - [`testbed`]: a cluster, the [`mesh`] between its nodes, and clients for each of them
 //! - [`load`] does bounded work from several clients at once and records it as a [`history`]; [`follow`] watches meanwhile
 //! - [`dump`] reads a node's whole log of changes; [`check`] holds the history against it
-//! - [`certificates`], [`wire`], [`volume`]: TLS, malformed requests, small and failing disks
+//! - [`certificates`], [`wire`], [`volume`], [`metrics`]: TLS, malformed requests, small and failing disks, `/metrics`
 //!
 //! Times are never asserted on, only orders: these tests run on machines that are busy with something else. Whatever is
 //! random comes from a seed, which a failing test prints; `SETPOINT_SEED` repeats it.
@@ -20,6 +20,7 @@ pub mod follow;
 pub mod history;
 pub mod load;
 pub mod mesh;
+pub mod metrics;
 pub mod model;
 pub mod socket;
 pub mod testbed;

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use setpoint_api::etcdserverpb as pb;
 use setpoint_consensus::ReadError;
-use setpoint_store::Response;
 use setpoint_store::command::Command;
+use setpoint_store::{EngineFailure, ReadFailure, Response};
 use setpoint_types::Revision;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
@@ -17,7 +19,7 @@ use crate::collector::Collector;
 use crate::lease::{Lessor, Renewals};
 use crate::metrics::Metrics;
 use crate::quota::Quota;
-use crate::replica::{ProposeError, Replica};
+use crate::replica::{Halt, ProposeError, Replica};
 
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -56,6 +58,12 @@ pub struct Context {
     pub peer_scheme: &'static str,
     /// Where a backup in the making may put its files.
     pub scratch: PathBuf,
+    /// How many more backups may be made at a time; each takes a copy of the state's newest files and a thread.
+    pub backups: Arc<Semaphore>,
+    /// Stops the node when its storage fails.
+    pub halt: Halt,
+    /// Cancelled when the node begins to stop: nothing that may take long goes on.
+    pub stopping: CancellationToken,
 }
 
 impl Context {
@@ -80,6 +88,21 @@ impl Context {
     /// Waits until a local read is linearizable.
     pub async fn barrier(&self) -> Result<(), Status> {
         self.replica.read_barrier().await.map_err(read_error)
+    }
+
+    /// The answer to a read that failed for the client's reasons, or because this node's storage did.
+    pub fn read_failure(&self, failure: ReadFailure) -> Status {
+        match failure {
+            ReadFailure::Rejected(rejection) => EtcdError::from(rejection).into(),
+            ReadFailure::Overtaken => EtcdError::Compacted.into(),
+            ReadFailure::Engine(failure) => self.storage_failure(&failure),
+        }
+    }
+
+    /// Storage that cannot be read stops the node; the client may try another one.
+    pub fn storage_failure(&self, failure: &EngineFailure) -> Status {
+        self.halt.because(failure);
+        Status::unavailable("etcdserver: this node cannot read its storage; try another endpoint")
     }
 }
 

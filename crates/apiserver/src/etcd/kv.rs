@@ -5,7 +5,7 @@ use prost::Message;
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::kv_server::Kv;
 use setpoint_store::command::{Command, Range, Txn};
-use setpoint_store::{Page, Response as Verdict};
+use setpoint_store::{Page, PageMax, Response as Verdict};
 use setpoint_types::{KeyRange, Revision};
 use std::pin::Pin;
 use tokio::sync::mpsc;
@@ -13,13 +13,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::context::{Context, mismatched};
-use super::error::{EtcdError, read_failure};
+use super::error::EtcdError;
 use super::{check, convert};
 
 /// Ranges that may touch more keys than this leave the async workers to others.
 const INLINE_KEYS_MAX: i64 = 64;
 
-/// A streamed range starts with a small chunk and doubles up to about so much.
+/// A streamed range starts with a small chunk and doubles up to so many keys, or about so many bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 const CHUNK_KEYS_FIRST: usize = 16;
 const CHUNK_KEYS_MAX: usize = 4096;
@@ -43,7 +43,7 @@ impl Kv for KvService {
                 blocking(move || store.range(&read)).await?
             }
         };
-        let result = result.map_err(read_failure)?;
+        let result = result.map_err(|failure| self.0.read_failure(failure))?;
         let header = self.0.header(result.revision);
         Ok(Response::new(convert::range_response(result, header)))
     }
@@ -152,7 +152,8 @@ impl KvService {
             self.0.barrier().await?;
         }
         let store = self.0.replica.store.clone();
-        let result = blocking(move || store.read_txn(&txn)).await?.map_err(read_failure)?;
+        let result = blocking(move || store.read_txn(&txn)).await?;
+        let result = result.map_err(|failure| self.0.read_failure(failure))?;
         let header = self.0.header(result.revision);
         Ok(Response::new(convert::txn_response(result, header)))
     }
@@ -161,7 +162,11 @@ impl KvService {
     async fn collected(&self, revision: i64) -> Result<(), Status> {
         let mut collected = self.0.collector.progress();
         let done = |at: &Revision| at.wire() >= revision;
-        collected.wait_for(done).await.map(drop).map_err(|_| EtcdError::Stopped.into())
+        let reached = self.0.stopping.run_until_cancelled(collected.wait_for(done)).await;
+        match reached {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(_)) | None => Err(EtcdError::Stopped.into()),
+        }
     }
 }
 
@@ -194,17 +199,17 @@ async fn stream_range(
 ) -> Result<(), Status> {
     let store = context.replica.store.clone();
     let opened = blocking(move || store.open_pages(&read)).await?;
-    let mut pages = opened.map_err(read_failure)?;
+    let mut pages = opened.map_err(|failure| context.read_failure(failure))?;
     let mut keys = CHUNK_KEYS_FIRST;
     loop {
         let store = context.replica.store.clone();
         let (page, turned) = blocking(move || {
-            let page = store.next_page(&mut pages, keys);
+            let page = store.next_page(&mut pages, PageMax { keys, bytes: CHUNK_BYTES });
             (page, pages)
         })
         .await?;
         pages = turned;
-        let Page { kvs, last } = page.map_err(read_failure)?;
+        let Page { kvs, last } = page.map_err(|failure| context.read_failure(failure))?;
         let mut response = pb::RangeResponse {
             kvs: kvs.into_iter().map(convert::key_value).collect(),
             ..Default::default()
@@ -223,7 +228,7 @@ async fn stream_range(
     }
 }
 
-/// How many keys to try next, so that chunks come out at about `CHUNK_BYTES`.
+/// How many keys to choose next, so that few are chosen that `CHUNK_BYTES` then leaves for later.
 fn next_chunk(keys: usize, bytes: usize) -> usize {
-    if bytes > CHUNK_BYTES { (keys / 2).max(1) } else { (keys * 2).min(CHUNK_KEYS_MAX) }
+    if bytes >= CHUNK_BYTES { (keys / 2).max(1) } else { (keys * 2).min(CHUNK_KEYS_MAX) }
 }

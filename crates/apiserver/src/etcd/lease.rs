@@ -123,6 +123,7 @@ impl LeaseService {
     /// A positive number nobody uses. Chosen before it is proposed: replicas must not choose.
     fn fresh_id(&self) -> LeaseId {
         loop {
+            #[expect(clippy::disallowed_methods, reason = "the one place where lease ids come from")]
             let id = LeaseId(rand::random_range(1..=i64::MAX));
             if self.0.replica.store.lease(id).is_none() {
                 return id;

@@ -1,6 +1,7 @@
 //! Looking after a node: status, alarms, space, hashes, backups, moving the leadership.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures::Stream;
 use setpoint_api::etcdserverpb as pb;
@@ -10,15 +11,20 @@ use setpoint_consensus::{MemberError, Role};
 use setpoint_store::Response as Verdict;
 use setpoint_store::command::{Alarm, AlarmAction, AlarmKind, Command};
 use setpoint_types::NodeId;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::context::{Context, mismatched};
-use super::error::{EtcdError, read_failure, storage_failure};
+use super::error::EtcdError;
 use super::kv::blocking;
 use super::{PROTOCOL_VERSION, STORAGE_VERSION};
 use crate::backup;
+
+/// How long the receiver of a backup may take for one chunk before its place is given to another.
+const RECEIVER_PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct MaintenanceService(pub Context);
 
@@ -91,13 +97,15 @@ impl Maintenance for MaintenanceService {
         _request: Request<pb::DefragmentRequest>,
     ) -> Result<Response<pb::DefragmentResponse>, Status> {
         let store = self.0.replica.store.clone();
-        blocking(move || store.reclaim()).await?.map_err(|failure| storage_failure(&failure))?;
+        let reclaimed = blocking(move || store.reclaim()).await?;
+        reclaimed.map_err(|failure| self.0.storage_failure(&failure))?;
         Ok(Response::new(pb::DefragmentResponse { header: None }))
     }
 
     async fn hash(&self, _request: Request<pb::HashRequest>) -> Result<Response<pb::HashResponse>, Status> {
         let store = self.0.replica.store.clone();
-        let hash = blocking(move || store.hash(0)).await?.map_err(read_failure)?;
+        let hash = blocking(move || store.hash(0)).await?;
+        let hash = hash.map_err(|failure| self.0.read_failure(failure))?;
         Ok(Response::new(pb::HashResponse { header: self.0.header(hash.newest), hash: hash.hash }))
     }
 
@@ -107,7 +115,8 @@ impl Maintenance for MaintenanceService {
     ) -> Result<Response<pb::HashKvResponse>, Status> {
         let revision = request.into_inner().revision;
         let store = self.0.replica.store.clone();
-        let hash = blocking(move || store.hash(revision)).await?.map_err(read_failure)?;
+        let hash = blocking(move || store.hash(revision)).await?;
+        let hash = hash.map_err(|failure| self.0.read_failure(failure))?;
         Ok(Response::new(pb::HashKvResponse {
             header: self.0.header(hash.newest),
             hash: hash.hash,
@@ -119,8 +128,14 @@ impl Maintenance for MaintenanceService {
     type SnapshotStream = Snapshots;
 
     async fn snapshot(&self, _request: Request<pb::SnapshotRequest>) -> Result<Response<Snapshots>, Status> {
+        let Ok(permit) = self.0.backups.clone().try_acquire_owned() else {
+            return Err(Status::resource_exhausted(
+                "etcdserver: this node makes as many backups as it may at a time; try again when one is complete",
+            ));
+        };
         let (chunks, output) = mpsc::channel(4);
         let (store, folder) = (self.0.replica.store.clone(), self.0.scratch.clone());
+        let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
             let sent = backup::send(&store, &folder, |remaining, blob| {
                 let response = pb::SnapshotResponse {
@@ -129,11 +144,17 @@ impl Maintenance for MaintenanceService {
                     blob,
                     version: STORAGE_VERSION.to_owned(),
                 };
-                chunks.blocking_send(Ok(response)).map_err(|_| backup::BackupError::ReceiverLeft)
+                match runtime.block_on(timeout(RECEIVER_PATIENCE, chunks.send(Ok(response)))) {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(_)) | Err(_) => Err(backup::BackupError::ReceiverLeft),
+                }
             });
+            drop(permit);
             if let Err(error) = sent {
                 tracing::warn!(%error, "a backup was not completed");
-                let _ = chunks.blocking_send(Err(Status::unavailable(format!("the backup failed: {error}"))));
+                let failed = Status::unavailable(format!("the backup failed: {error}"));
+                // Whenever the receiver reads on, it must not take what it has for the whole.
+                runtime.spawn(async move { chunks.send(Err(failed)).await });
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(output))))

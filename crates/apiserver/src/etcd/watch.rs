@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::context::{Context, leader_required};
 use super::convert;
-use super::error::{EtcdError, storage_failure};
+use super::error::EtcdError;
 use crate::watch::{Command, Event, Filters, Output, StreamEnd, StreamOptions, WatchSpec, WatchStream};
 
 /// Answers on their way to one client. Small: what waits here was taken out of the shared ring.
@@ -130,7 +130,7 @@ fn answer(context: &Context, output: Output) -> Vec<Result<pb::WatchResponse, St
     match output {
         Output::Ended(StreamEnd::ClientGone) => Vec::new(),
         Output::Ended(StreamEnd::NoLeader) => vec![Err(EtcdError::NoLeader.into())],
-        Output::Ended(StreamEnd::Storage(failure)) => vec![Err(storage_failure(&failure))],
+        Output::Ended(StreamEnd::Storage(failure)) => vec![Err(context.storage_failure(&failure))],
         output => responses(context, output).into_iter().map(Ok).collect(),
     }
 }
@@ -162,6 +162,7 @@ fn responses(context: &Context, output: Output) -> Vec<pb::WatchResponse> {
         }
         Output::Canceled { id, revision } => vec![pb::WatchResponse { canceled: true, ..base(id, revision) }],
         Output::Compacted { id, compacted } => {
+            context.metrics.watches_overtaken.inc();
             let compact_revision = compacted.wire();
             vec![pb::WatchResponse { canceled: true, compact_revision, ..base(id, Revision::NONE) }]
         }

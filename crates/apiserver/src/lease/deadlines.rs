@@ -83,12 +83,9 @@ impl Deadlines {
         }
     }
 
-    pub fn len(&self) -> usize {
+    /// Leases whose time is counted.
+    pub fn counted(&self) -> usize {
         self.leases.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.leases.is_empty()
     }
 
     fn set(&mut self, id: LeaseId, ttl: Duration, deadline: Instant) {

@@ -136,6 +136,6 @@ impl Lessor {
 
     /// Leases we count, which is none unless we lead.
     pub fn counted(&self) -> usize {
-        self.counting.lock().deadlines.len()
+        self.counting.lock().deadlines.counted()
     }
 }

@@ -4,11 +4,13 @@
 //! - [`proposals`]: who waits for which verdict
 //! - [`applier`]: committed entries into the store, changes into the watch hub, verdicts to their waiters, in that order
 //! - [`generations`]: the state's folder, and switching it for a received snapshot
+//! - [`halt`]: stopping the node when its storage fails outside of an apply
 //!
 //! Not here: what a request means (`etcd`).
 
 mod applier;
 mod generations;
+mod halt;
 mod proposals;
 
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use crate::watch::Hub;
 
 pub use applier::Applier;
 pub use generations::{Engines, GenerationError, Generations};
+pub use halt::Halt;
 use proposals::Answer;
 pub use proposals::Proposals;
 

@@ -54,15 +54,28 @@ impl Node {
         self.transfer_leader(*to).await
     }
 
-    /// Stops the node: hands the leadership over if it can, refuses what waits, and makes the state durable. Bounded
-    /// in time; safe to call twice. Afterwards every request fails.
-    pub async fn shutdown(&self) {
+    /// Hands the leadership over if this node has it and somebody can take it; the node goes on as a follower.
+    pub async fn resign(&self) {
+        let recent = 2 * self.inner.config.timing.election_max;
         if let Ok(status) = self.leading()
             && status.voters().any(|voter| voter != self.id())
+            // Without a quorum nobody can be elected, and waiting for it would only delay the stop.
+            && status.quorum_acked.is_some_and(|at| at.elapsed() < recent)
             && let Err(error) = self.hand_over(&status).await
         {
             warn!(%error, "stopping while leading; the others elect a new leader");
         }
+    }
+
+    /// Stops the node: hands the leadership over if it can, refuses what waits, and makes the state durable. Bounded
+    /// in time; safe to call twice. Afterwards every request fails.
+    pub async fn shutdown(&self) {
+        self.resign().await;
+        self.end().await;
+    }
+
+    /// The same for a node that has resigned already, or has nothing to hand over.
+    pub async fn end(&self) {
         self.inner.shutdown.cancel();
         self.inner.tasks.close();
         if let Err(error) = self.inner.raft.shutdown().await {

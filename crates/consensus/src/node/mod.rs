@@ -158,11 +158,6 @@ impl Node {
         PeerHandler::service(self.clone())
     }
 
-    /// Lets the log be cut now instead of when it has grown enough.
-    pub async fn trigger_snapshot(&self) -> Result<(), CallError> {
-        self.inner.raft.trigger().snapshot().await.map_err(|_| CallError::ShuttingDown)
-    }
-
     pub(crate) async fn ask_leader(&self, question: Question) -> Result<Answer, CallError> {
         let route = *self.inner.route.borrow();
         let asked = async {

@@ -181,6 +181,8 @@ pub struct Observer {
 impl Observer {
     pub async fn run(self, shutdown: CancellationToken) {
         tokio::select! {
+            // First: a node that is told to stop has not failed, although openraft ends then too.
+            biased;
             () = shutdown.cancelled() => {}
             () = self.observe() => {
                 let failure = self.failure();

@@ -120,18 +120,3 @@ async fn a_transfer_that_is_cut_is_made_again() {
     cluster.agree_on(&bytes("missed 99")).await;
     assert!(*cluster.node(lost).machine.installs.lock() >= 1);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn cutting_the_log_can_be_asked_for() {
-    let configure = |config: &mut Config| {
-        config.log.keep = 0;
-        config.log.purge_batch = 1;
-    };
-    let cluster = Cluster::start(1, Options { configure: Some(configure), ..Options::default() }).await;
-    let only = cluster.node(1);
-    fill(only, "some", 20).await;
-    assert_eq!(only.status().purged, None);
-    only.node.trigger_snapshot().await.expect("the node runs");
-    purged(only, 15).await;
-    only.put("more").await;
-}

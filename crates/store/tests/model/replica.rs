@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use setpoint_store::command::ProposalId;
 use setpoint_store::engine::Table;
-use setpoint_store::{ChangeSet, Engine, Entry, MemoryEngine, RocksEngine, RocksOptions, Store, Verdict};
+use setpoint_store::{
+    ChangeSet, Engine, Entry, MemoryEngine, RocksEngine, RocksOptions, StepMax, Store, Verdict,
+};
 use setpoint_types::NodeId;
 use tempfile::TempDir;
 
@@ -109,7 +111,7 @@ impl Replica {
     }
 
     pub fn collect_all(&self) {
-        while !self.store.collect(1_000).expect("the collection goes on").done {}
+        while !self.store.collect(StepMax::records(1_000)).expect("the collection goes on").done() {}
     }
 
     /// All rows, in order.

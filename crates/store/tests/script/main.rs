@@ -14,7 +14,9 @@ use setpoint_store::command::{
     Alarm, AlarmAction, AlarmKind, Command, MemberAttributes, Proposal, ProposalId,
 };
 use setpoint_store::engine::Table;
-use setpoint_store::{Body, Engine, Entry, MemoryEngine, Position, ReadFailure, Record, RecordId, Store};
+use setpoint_store::{
+    Body, Engine, Entry, MemoryEngine, Position, ReadFailure, Record, RecordId, StepMax, Store,
+};
 use setpoint_types::{LeaseId, NodeId, Revision, Timestamp};
 
 use parse::{number, word};
@@ -137,11 +139,11 @@ impl Script {
             "members" => Ok(self.members()),
             "collect" => {
                 let records_max = words.next().map_or(Ok(usize::MAX), number)?;
-                let progress = store.collect(records_max)?;
+                let progress = store.collect(StepMax::records(records_max))?;
                 Ok(format!(
                     "{} rows deleted, {}",
                     progress.deleted,
-                    if progress.done { "done" } else { "more" }
+                    if progress.done() { "done" } else { "more" }
                 ))
             }
             "rows" => self.rows(),

@@ -183,7 +183,7 @@ async fn a_slow_disk_loses_nothing() {
     for node in [leader, (leader + 1) % 3] {
         bed.progress(20).await;
         bed.kill(node);
-        arm(&mut bed, node, "log.before-sync=sleep:150");
+        arm(&mut bed, node, "log.before-sync=sleep:500");
         bed.restart(node).await;
         bed.progress(40).await;
         bed.cluster.node_mut(node).environment.clear();

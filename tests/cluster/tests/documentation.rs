@@ -1,0 +1,237 @@
+//! The commands in README.md and docs/operations.md, run as they stand.
+//!
+//! Every block of the kind `sh` is run, in order, in one folder, by bash. Three things differ from a reader's machine: the
+//! programs are those built beside this test, `74` at the start of a port becomes another number, so that nothing else on
+//! the machine is in the way, and a node that a reader would watch in a terminal of its own runs in the background.
+//! `make` lines are not run; their targets have to exist. Blocks with `etcdctl` need one (`scripts/etcd-peer`) and are
+//! passed over, with a line that says so, where there is none.
+//!
+//! A command is tried until it succeeds, as a reader would who waits for a node to be ready.
+
+#![expect(clippy::print_stderr, reason = "the test runner shows it with a failure")]
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use setpoint_etcd_tests::cluster::{scratch_directory, setpointd};
+use setpoint_etcd_tests::peer::EtcdBinaries;
+use tempfile::TempDir;
+
+const DOCUMENTS: [&str; 2] = ["README.md", "docs/operations.md"];
+/// How long a command may be tried.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Complaints that no waiting will mend.
+const WRONG: [&str; 5] =
+    ["unexpected argument", "unknown flag", "unknown shorthand", "unknown command", "command not found"];
+
+/// The blocks of shell commands in a document.
+fn blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(bool, String)> = None;
+    for line in text.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(kind)) => open = Some((kind.trim() == "sh", String::new())),
+            (None, None) => {}
+            (Some(_), Some(_)) => {
+                if let Some((true, block)) = open.take() {
+                    blocks.push(block);
+                }
+            }
+            (Some((_, block)), None) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    blocks
+}
+
+/// A reader's folder, with the programs, and everything that was started from it.
+struct Desk {
+    folder: TempDir,
+    root: PathBuf,
+    path: String,
+    ports: String,
+    has_etcdctl: bool,
+    running: Vec<Child>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder = scratch_directory().expect("a folder");
+        let bin = folder.path().join("bin");
+        fs::create_dir(&bin).expect("made");
+        symlink(setpointd().expect("the program is built"), bin.join("setpointd")).expect("linked");
+        let etcdctl = EtcdBinaries::find();
+        match &etcdctl {
+            Ok(found) => symlink(found.etcdctl(), bin.join("etcdctl")).expect("linked"),
+            Err(reason) => eprintln!("blocks with etcdctl are not run: {reason}"),
+        }
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+        let has_etcdctl = etcdctl.is_ok();
+        Self { folder, root, path, ports: free_hundred(), has_etcdctl, running: Vec::new() }
+    }
+
+    /// The node that `make run` starts, on the default ports.
+    fn make_run(&mut self) {
+        let listen = |kind: &str, port: &str| format!("--listen-{kind} 127.0.0.1:{}{port}", self.ports);
+        let (client, peer, http) = (listen("client", "00"), listen("peer", "01"), listen("http", "02"));
+        self.background(&format!("setpointd --data-dir .setpoint/default {client} {peer} {http}"));
+    }
+
+    fn bash(&self, script: &str) -> Command {
+        let mut command = Command::new("bash");
+        command.args(["-euo", "pipefail", "-c", script]).current_dir(self.folder.path());
+        // Commands may leave processes behind; as a group they can be ended together.
+        command.env("PATH", &self.path).process_group(0).stdin(Stdio::null());
+        command
+    }
+
+    fn background(&mut self, script: &str) {
+        let log = File::create(self.folder.path().join(format!("{}.log", self.running.len()))).expect("made");
+        let mut command = self.bash(script);
+        command.stdout(log.try_clone().expect("a handle")).stderr(log);
+        self.running.push(command.spawn().expect("bash starts"));
+    }
+
+    /// Runs a script once; the output if it fails.
+    fn once(&mut self, script: &str) -> Result<(), String> {
+        let output = self.folder.path().join("output");
+        let file = File::create(&output).expect("made");
+        let mut command = self.bash(script);
+        // Into a file: what stays in the background would keep a pipe open.
+        command.stdout(file.try_clone().expect("a handle")).stderr(file);
+        let mut child = command.spawn().expect("bash starts");
+        let status = child.wait().expect("bash ends");
+        if script.contains("&\n") {
+            self.running.push(child);
+        }
+        if status.success() {
+            return Ok(());
+        }
+        Err(format!("{status}: {}", fs::read_to_string(output).unwrap_or_default()))
+    }
+
+    fn patiently(&mut self, script: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(problem) = self.once(script) {
+            let hopeless = WRONG.iter().any(|wrong| problem.contains(wrong));
+            assert!(!hopeless && Instant::now() < deadline, "{script}\n{problem}\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+
+    fn logs(&self) -> String {
+        let read = |place: usize| fs::read_to_string(self.folder.path().join(format!("{place}.log"))).ok();
+        let tail = |text: String| text.lines().rev().take(5).collect::<Vec<_>>().join("\n");
+        (0..self.running.len()).filter_map(read).map(tail).collect::<Vec<_>>().join("\n--\n")
+    }
+
+    fn block(&mut self, block: &str) {
+        if block.contains("etcdctl") && !self.has_etcdctl {
+            return;
+        }
+        let block = block.replace("127.0.0.1:74", &format!("127.0.0.1:{}", self.ports));
+        let mut variables = String::new();
+        for command in commands(&block) {
+            let script = format!("{variables}{command}");
+            if let Some(target) = command.trim().strip_prefix("make ") {
+                self.target_exists(target);
+                if target == "run" {
+                    self.make_run();
+                }
+            } else if is_assignment(&command) {
+                variables = script;
+            } else if command.starts_with("setpointd --") || command.starts_with("./bin/setpointd --") {
+                self.background(&script);
+            } else if command.contains(" watch ") {
+                // Goes on until it is interrupted, which is what has to be seen of it.
+                self.patiently(&format!("{variables}timeout 3 {} || test $? = 124", command.trim()));
+            } else {
+                self.patiently(&script);
+            }
+        }
+    }
+
+    fn target_exists(&self, target: &str) {
+        let makefile = fs::read_to_string(self.root.join("Makefile")).expect("there is a Makefile");
+        let exists = makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
+        assert!(exists, "there is no target `{target}`");
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                // Fails for those of which nothing is left.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A variable that later commands of the block use.
+fn is_assignment(command: &str) -> bool {
+    command.split_once('=').is_some_and(|(name, _)| name.bytes().all(|byte| byte.is_ascii_lowercase()))
+}
+
+/// Cuts a block between commands: where what there is so far is a whole one.
+fn commands(block: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut command = String::new();
+    for line in block.lines().filter(|line| !line.trim().is_empty()) {
+        command.push_str(line);
+        command.push('\n');
+        let whole = Command::new("bash").args(["-n", "-c", &command]).stderr(Stdio::null()).status();
+        if !line.ends_with('\\') && whole.expect("bash starts").success() {
+            commands.push(std::mem::take(&mut command));
+        }
+    }
+    assert!(command.is_empty(), "not a whole command: {command}");
+    commands
+}
+
+/// The first digits of a hundred ports that nothing listens on.
+fn free_hundred() -> String {
+    let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let start = u16::try_from(std::process::id() % 100).unwrap_or(0);
+    // Below those that other tests take, and far below those that the kernel gives out.
+    let hundreds = (0..80).map(|place| 120 + (start + place) % 80);
+    let found = hundreds.into_iter().find(|hundred| (0..60).all(|port| free(hundred * 100 + port)));
+    found.expect("some hundred ports are free").to_string()
+}
+
+#[test]
+fn every_command_in_the_documents_works() {
+    let mut desk = Desk::new();
+    let mut run = 0;
+    for document in DOCUMENTS {
+        let text = fs::read_to_string(desk.root.join(document)).expect("the document is there");
+        for block in blocks(&text) {
+            eprintln!("{document}:\n{block}");
+            desk.block(&block);
+            run += 1;
+        }
+    }
+    assert!(run >= 8, "the documents have {run} blocks of commands");
+}
+
+#[test]
+fn a_block_is_cut_between_commands() {
+    let text = "words\n```sh\na=1\nfor n in 1 2; do\n  echo $n\ndone\nsetpointd --x \\\n  --y\n```\n```text\nno\n```\n";
+    let blocks = blocks(text);
+    assert_eq!(blocks.len(), 1);
+    let commands = commands(&blocks[0]);
+    assert_eq!(commands, ["a=1\n", "for n in 1 2; do\n  echo $n\ndone\n", "setpointd --x \\\n  --y\n"]);
+    assert!(is_assignment(&commands[0]) && !is_assignment(&commands[2]));
+}
