@@ -9,11 +9,15 @@ use setpoint_api::etcdserverpb::kv_server::KvServer;
 use setpoint_api::etcdserverpb::lease_server::LeaseServer;
 use setpoint_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use setpoint_api::etcdserverpb::watch_server::WatchServer;
+use setpoint_api::v3electionpb::election_server::ElectionServer;
+use setpoint_api::v3lockpb::lock_server::LockServer;
 use setpoint_apiserver::etcd::auth::AuthService;
 use setpoint_apiserver::etcd::cluster::ClusterService;
 use setpoint_apiserver::etcd::context::Context;
+use setpoint_apiserver::etcd::election::ElectionService;
 use setpoint_apiserver::etcd::kv::KvService;
 use setpoint_apiserver::etcd::lease::LeaseService;
+use setpoint_apiserver::etcd::lock::LockService;
 use setpoint_apiserver::etcd::maintenance::MaintenanceService;
 use setpoint_apiserver::etcd::watch::WatchService;
 use setpoint_consensus::{PeerService, peer_listener};
@@ -22,9 +26,11 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Server, ServerTlsConfig};
+use tower::util::MapResponseLayer;
 
 use crate::config::ServerConfig;
 use crate::measure::MeasureLayer;
+use crate::oversize;
 use crate::tls::PeerTlsConfig;
 
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +86,9 @@ pub async fn serve_clients(
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20);
     let mut server = match with_tls(server, tls) {
-        Ok(server) => server.layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status())),
+        Ok(server) => server
+            .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status()))
+            .layer(MapResponseLayer::new(oversize::in_etcds_words)),
         Err(error) => return tracing::error!(error = %error, "the certificate for clients cannot be used"),
     };
     macro_rules! sized {
@@ -94,7 +102,9 @@ pub async fn serve_clients(
         .add_service(sized!(LeaseServer::new(LeaseService(context.clone()))))
         .add_service(sized!(ClusterServer::new(ClusterService(context.clone()))))
         .add_service(sized!(MaintenanceServer::new(MaintenanceService(context.clone()))))
-        .add_service(sized!(AuthServer::new(AuthService(context))))
+        .add_service(sized!(AuthServer::new(AuthService(context.clone()))))
+        .add_service(sized!(LockServer::new(LockService(context.clone()))))
+        .add_service(sized!(ElectionServer::new(ElectionService(context))))
         .add_service(health_service)
         .add_service(reflection);
     let incoming = TcpIncoming::from(socket).with_nodelay(Some(true));

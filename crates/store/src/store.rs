@@ -18,7 +18,9 @@ use crate::encoding::{Damaged, MetaKey, Record, RecordId};
 use crate::engine::{Engine, EngineFailure, Size, Table, WriteBatch};
 use crate::hash::{self, HashOfHistory};
 use crate::history;
-use crate::machine::{self, ApplyFailure, ChangeSet, Entry, Lease, Outcome, Pending, Position, State};
+use crate::machine::{
+    self, ApplyFailure, ChangeSet, Entry, GrantedLease, Lease, Outcome, Pending, Position, State,
+};
 use crate::pages::{Page, Pages};
 use crate::read::{self, ReadFailure, View};
 use crate::verdict::{RangeResult, TxnResult};
@@ -171,6 +173,16 @@ impl Store {
     /// Every lease with its granted time to live.
     pub fn leases(&self) -> Vec<(LeaseId, i64)> {
         self.inner.read().state.leases.iter().map(|(id, lease)| (*id, lease.ttl)).collect()
+    }
+
+    /// Every lease, for counting its time.
+    pub fn granted_leases(&self) -> Vec<GrantedLease> {
+        let granted = |(id, lease): (&LeaseId, &Lease)| GrantedLease {
+            id: *id,
+            ttl: lease.ttl,
+            granted_at: lease.granted_at,
+        };
+        self.inner.read().state.leases.iter().map(granted).collect()
     }
 
     pub fn lease_count(&self) -> usize {

@@ -217,8 +217,9 @@ impl<'a> Step<'a> {
         if self.state.leases.contains_key(&lease) {
             return Err(Rejection::LeaseExists);
         }
-        self.state.leases.insert(lease, super::Lease { ttl, keys: Default::default() });
         self.state.lease_changes += 1;
+        let granted_at = self.state.lease_changes;
+        self.state.leases.insert(lease, super::Lease { ttl, granted_at, keys: Default::default() });
         self.batch.put(Table::Meta, MetaKey::Lease(lease).encode(), encode_signed(ttl));
         Ok(Response::LeaseGrant { revision: self.state.revision, lease, ttl })
     }
