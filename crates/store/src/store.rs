@@ -181,6 +181,7 @@ impl Store {
             id: *id,
             ttl: lease.ttl,
             granted_at: lease.granted_at,
+            granted_in: lease.granted_in,
         };
         self.inner.read().state.leases.iter().map(granted).collect()
     }

@@ -58,7 +58,9 @@ pub const DEVIATIONS: &[Deviation] = &[
             let compacted = (1..bearings.compacted).contains(&bearings.resolve(*revision));
             let refused = match (difference.path.as_str(), &difference.subject) {
                 ("refused", Some(code)) => code == "OutOfRange",
-                ("message", Some(message)) => message == "etcdserver: mvcc: required revision has been compacted",
+                ("message", Some(message)) => {
+                    message == "etcdserver: mvcc: required revision has been compacted"
+                }
                 (_, subject) => subject.is_none(),
             };
             compacted && refused && reference.get("hash_set").is_some()
@@ -92,7 +94,11 @@ mod tests {
         let message = "etcdserver: mvcc: required revision has been compacted";
         let refusal = json!({ "refused": "OutOfRange", "message": message });
         assert_eq!(compare(&hash(4), &AT, &hashed, &refusal), []);
-        assert_ne!(compare(&hash(5), &AT, &hashed, &refusal), [], "the compacted revision itself can be read");
+        assert_ne!(
+            compare(&hash(5), &AT, &hashed, &refusal),
+            [],
+            "the compacted revision itself can be read"
+        );
         assert_ne!(compare(&hash(0), &AT, &hashed, &refusal), []);
         assert_ne!(compare(&hash(4), &AT, &refusal, &hashed), [], "nor is a hash where etcd refuses");
     }

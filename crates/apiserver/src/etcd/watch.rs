@@ -232,7 +232,12 @@ mod tests {
     fn a_watch_is_refused_for_its_start_before_its_range() {
         let reason = |key: &'static str, end: &'static str, start_revision| {
             let (key, range_end) = (key.into(), end.into());
-            match create_command(pb::WatchCreateRequest { key, range_end, start_revision, ..Default::default() }) {
+            match create_command(pb::WatchCreateRequest {
+                key,
+                range_end,
+                start_revision,
+                ..Default::default()
+            }) {
                 Command::Refuse { reason } => reason,
                 other => format!("{other:?}"),
             }

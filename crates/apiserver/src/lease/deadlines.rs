@@ -39,9 +39,9 @@ pub struct Expired {
 }
 
 impl Deadlines {
-    /// Takes the leases as they are: new ones get their time from now, plus `grace`; gone ones are forgotten. One that
-    /// was revoked and granted again since is a new one.
-    pub fn follow(&mut self, leases: &[GrantedLease], now: Instant, grace: Duration) {
+    /// Takes the leases as they are: new ones get their time from now, gone ones are forgotten. One that was revoked and
+    /// granted again since is a new one. Those granted under another leader than that of `term` get `grace` on top.
+    pub fn follow(&mut self, leases: &[GrantedLease], now: Instant, term: u64, grace: Duration) {
         let live: BTreeSet<LeaseId> = leases.iter().map(|lease| lease.id).collect();
         let gone: Vec<LeaseId> = self.leases.keys().filter(|id| !live.contains(id)).copied().collect();
         gone.into_iter().for_each(|id| self.forget(id));
@@ -49,6 +49,7 @@ impl Deadlines {
             let counted = self.leases.get(&lease.id);
             if counted.is_none_or(|counted| counted.granted_at != lease.granted_at) {
                 let ttl = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or(0));
+                let grace = if lease.granted_in == term { Duration::ZERO } else { grace };
                 let deadline = now + ttl + grace;
                 let counted = Counted { ttl, granted_at: lease.granted_at, deadline, expiring: false };
                 self.set(lease.id, counted);
@@ -122,6 +123,7 @@ impl Deadlines {
 mod tests {
     use super::*;
 
+    const TERM: u64 = 4;
     const SECOND: Duration = Duration::from_secs(1);
 
     fn expired(deadlines: &mut Deadlines, now: Instant) -> Vec<LeaseId> {
@@ -129,13 +131,13 @@ mod tests {
     }
 
     fn lease(id: i64, ttl: i64) -> GrantedLease {
-        GrantedLease { id: LeaseId(id), ttl, granted_at: 0 }
+        GrantedLease { id: LeaseId(id), ttl, granted_at: 0, granted_in: TERM }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_expires_after_its_time_and_not_before() {
         let (mut deadlines, start) = (Deadlines::default(), Instant::now());
-        deadlines.follow(&[lease(1, 5), lease(2, 10)], start, Duration::ZERO);
+        deadlines.follow(&[lease(1, 5), lease(2, 10)], start, TERM, Duration::ZERO);
         assert!(deadlines.take_expired(start + SECOND * 5 - Duration::from_millis(1), 10).is_empty());
         assert_eq!(expired(&mut deadlines, start + SECOND * 5), [LeaseId(1)]);
         assert_eq!(deadlines.lifetime(LeaseId(1), start), Some(Lifetime::Expiring));
@@ -145,7 +147,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn renewing_starts_anew_until_the_expiry_is_under_way() {
         let (mut deadlines, start) = (Deadlines::default(), Instant::now());
-        deadlines.follow(&[lease(1, 5)], start, Duration::ZERO);
+        deadlines.follow(&[lease(1, 5)], start, TERM, Duration::ZERO);
         assert_eq!(deadlines.renew(LeaseId(1), start + SECOND * 4), Some(SECOND * 5));
         assert!(deadlines.take_expired(start + SECOND * 8, 10).is_empty());
         assert_eq!(expired(&mut deadlines, start + SECOND * 9), [LeaseId(1)]);
@@ -156,9 +158,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_new_leader_only_lengthens_and_what_is_gone_is_forgotten() {
         let (mut deadlines, start) = (Deadlines::default(), Instant::now());
-        deadlines.follow(&[lease(1, 5), lease(2, 5)], start, SECOND * 2);
+        let [one, two] = [1, 2].map(|id| GrantedLease { granted_in: TERM - 1, ..lease(id, 5) });
+        deadlines.follow(&[one, two, lease(3, 5)], start, TERM, SECOND * 2);
+        assert_eq!(expired(&mut deadlines, start + SECOND * 5), [LeaseId(3)], "ours from the beginning");
         assert!(deadlines.take_expired(start + SECOND * 6, 10).is_empty());
-        deadlines.follow(&[lease(2, 5)], start + SECOND, Duration::ZERO);
+        deadlines.follow(&[two], start + SECOND, TERM, SECOND * 2);
         assert_eq!(expired(&mut deadlines, start + SECOND * 7), [LeaseId(2)]);
         deadlines.retry(Expired { id: LeaseId(2), granted_at: 0 }, start + SECOND * 8);
         assert_eq!(deadlines.renew(LeaseId(2), start + SECOND * 7), None);
@@ -168,14 +172,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lease_that_was_granted_anew_has_a_time_of_its_own() {
         let (mut deadlines, start) = (Deadlines::default(), Instant::now());
-        deadlines.follow(&[lease(1, 5)], start, Duration::ZERO);
+        deadlines.follow(&[lease(1, 5)], start, TERM, Duration::ZERO);
         let again = GrantedLease { granted_at: 3, ..lease(1, 60) };
-        deadlines.follow(&[again], start + SECOND, Duration::ZERO);
+        deadlines.follow(&[again], start + SECOND, TERM, Duration::ZERO);
         assert!(deadlines.take_expired(start + SECOND * 60, 10).is_empty());
         assert_eq!(deadlines.renew(LeaseId(1), start + SECOND * 60), Some(SECOND * 60));
-        deadlines.follow(&[again], start + SECOND * 70, Duration::ZERO);
+        deadlines.follow(&[again], start + SECOND * 70, TERM, Duration::ZERO);
         assert_eq!(expired(&mut deadlines, start + SECOND * 120), [LeaseId(1)]);
-        deadlines.follow(&[GrantedLease { granted_at: 5, ..again }], start + SECOND * 121, Duration::ZERO);
+        deadlines.follow(
+            &[GrantedLease { granted_at: 5, ..again }],
+            start + SECOND * 121,
+            TERM,
+            Duration::ZERO,
+        );
         assert_eq!(
             deadlines.lifetime(LeaseId(1), start + SECOND * 121),
             Some(Lifetime::Remaining(SECOND * 60)),

@@ -103,8 +103,8 @@ impl Lessor {
             counting.deadlines.clear();
             counting.term = Some(status.term);
         }
-        let grace = if fresh { self.options.grace } else { Duration::ZERO };
-        counting.deadlines.follow(&self.replica.store.granted_leases(), now, grace);
+        let leases = self.replica.store.granted_leases();
+        counting.deadlines.follow(&leases, now, status.term, self.options.grace);
         counting.seen = Some(version);
     }
 
