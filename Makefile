@@ -27,6 +27,7 @@ run: build ## Run one node, with its data in ./.setpoint/default
 # The programs are built first, for the tests that start them; with the tests, so that dependencies are built once.
 test: lint ## Check format, lints and laws, then run every test
 	cargo build --workspace --bins --tests
+	scripts/test-rust-client
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	  cargo test --workspace --doc --quiet && cargo nextest run --workspace; \
 	else \

@@ -8,7 +8,7 @@ use std::time::Duration;
 use setpoint_consensus::{MemberError, Role};
 use setpoint_store::command::{Command, MemberAttributes};
 use setpoint_types::Revision;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::quota::Quota;
@@ -31,6 +31,8 @@ pub struct Housekeeping {
 }
 
 const TICK: Duration = Duration::from_millis(500);
+/// A node that just started looks this often whether it is a member by now.
+const PUBLISH_RETRY: Duration = Duration::from_millis(20);
 /// Compacting more often would cost a log entry each time and free little.
 const COMPACT_EVERY: Duration = Duration::from_secs(10);
 
@@ -45,12 +47,22 @@ impl Housekeeping {
     }
 
     pub async fn run(self, stop: CancellationToken) {
+        // Nobody should wait for a tick to learn who we are: until then the node does not count as ready.
+        let published = async {
+            while !self.publish().await {
+                sleep(PUBLISH_RETRY).await;
+            }
+        };
+        if stop.run_until_cancelled(published).await.is_none() {
+            return;
+        }
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut past = Past::default();
         let mut compact_at = Instant::now();
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             self.quota.observe(self.replica.store.size().total);
+            // Again, because a restored backup or a snapshot may know us by what we were before.
             self.publish().await;
             past.note(self.replica.store.revision(), Instant::now(), self.retention.age);
             if self.replica.status().role != Role::Leader {
@@ -64,17 +76,22 @@ impl Housekeeping {
         }
     }
 
-    /// Tells the cluster our name and addresses, unless it knows them.
-    async fn publish(&self) {
+    /// Tells the cluster our name and addresses, unless it knows them. True if it does now.
+    async fn publish(&self) -> bool {
         let member = self.replica.identity.member;
-        let known = self.replica.store.members().get(&member) == Some(&self.attributes);
-        let joined = self.replica.status().members.contains_key(&member);
-        if known || !joined {
-            return;
+        if self.replica.store.members().get(&member) == Some(&self.attributes) {
+            return true;
+        }
+        if !self.replica.status().members.contains_key(&member) {
+            return false;
         }
         let attributes = self.attributes.clone();
-        if let Err(error) = self.replica.propose(Command::PublishMember { member, attributes }).await {
-            tracing::debug!(%error, "our name and addresses are not published yet");
+        match self.replica.propose(Command::PublishMember { member, attributes }).await {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::debug!(%error, "our name and addresses are not published yet");
+                false
+            }
         }
     }
 

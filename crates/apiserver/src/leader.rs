@@ -139,11 +139,12 @@ impl Staff {
                 // A deposed leader that does not know it yet must not promise a lease more time.
                 self.replica.node.settle(standing).await.map_err(|_| EtcdError::NoLeader)?;
                 let ids: Vec<_> = renew.ids.into_iter().map(LeaseId).collect();
-                Ok(Reply::LeasesRenewed(LeasesRenewed { ttls: self.lessor.renew(&ids) }))
+                let ttls = self.lessor.renew(&ids).ok_or(EtcdError::NoLeader)?;
+                Ok(Reply::LeasesRenewed(LeasesRenewed { ttls }))
             }
             Request::LeaseLifetime(lease) => {
                 self.replica.node.settle(standing).await.map_err(|_| EtcdError::NoLeader)?;
-                let remaining = self.lessor.remaining(LeaseId(lease.id));
+                let remaining = self.lessor.remaining(LeaseId(lease.id)).ok_or(EtcdError::NoLeader)?;
                 Ok(Reply::LeaseLifetimeIs(LeaseLifetimeIs { remaining }))
             }
             Request::AddMember(add) => self.add(add).await.map(changed),

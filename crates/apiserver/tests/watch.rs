@@ -227,6 +227,34 @@ async fn ids_are_assigned_upwards_and_a_second_use_is_refused() {
 }
 
 #[tokio::test]
+async fn a_watch_ended_by_compaction_keeps_its_id_until_the_client_cancels_it() {
+    let mut node = Node::new(1 << 20);
+    node.put("a", "1");
+    node.put("a", "2");
+    node.compact(3);
+    let mut client = node.open();
+    let old = |id| Command::Create { id: Some(id), spec: spec(Some(2)) };
+    client.send(old(5)).await;
+    assert!(matches!(client.next().await, Output::Created { id: 5, .. }));
+    assert!(matches!(client.next().await, Output::Compacted { id: 5, .. }));
+    client.send(old(5)).await;
+    assert!(matches!(client.next().await, Output::Refused { reason, .. } if reason.contains("duplicate")));
+    client.send(Command::Cancel { id: 5 }).await;
+    assert!(matches!(client.next().await, Output::Canceled { id: 5, .. }));
+    client.send(Command::Create { id: Some(5), spec: spec(None) }).await;
+    assert!(matches!(client.next().await, Output::Created { id: 5, .. }));
+
+    // What is remembered of them is bounded, by forgetting.
+    for id in 100..130 {
+        client.send(old(id)).await;
+        assert!(matches!(client.next().await, Output::Created { .. }));
+        assert!(matches!(client.next().await, Output::Compacted { .. }));
+    }
+    client.send(old(100)).await;
+    assert!(matches!(client.next().await, Output::Created { id: 100, .. }));
+}
+
+#[tokio::test]
 async fn more_watches_than_a_stream_may_have_are_refused() {
     let node = Node::new(1 << 20);
     let mut client = node.open();

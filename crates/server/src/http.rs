@@ -90,16 +90,23 @@ async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// The node can answer linearizable reads, so the cluster has a leader and we have caught up with it. A node that stops
-/// says no first of all, so that whoever spreads requests sends it none.
+/// The node can answer linearizable reads, so the cluster has a leader and we have caught up with it; and the cluster
+/// knows our name and addresses, so clients are told about us. A node that stops says no first of all, so that whoever
+/// spreads requests sends it none.
 async fn readyz(State(shared): State<Shared>) -> Response {
-    if shared.context.stopping.is_cancelled() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "not ready: the node is stopping\n").into_response();
-    }
-    match shared.context.replica.read_barrier().await {
-        Ok(()) => "ok\n".into_response(),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {error}\n")).into_response(),
-    }
+    let replica = &shared.context.replica;
+    let problem = if shared.context.stopping.is_cancelled() {
+        "the node is stopping".to_owned()
+    } else {
+        match replica.read_barrier().await {
+            Err(error) => error.to_string(),
+            Ok(()) if replica.store.members().contains_key(&replica.identity.member) => {
+                return "ok\n".into_response();
+            }
+            Ok(()) => "the cluster does not know this node's name yet".to_owned(),
+        }
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {problem}\n")).into_response()
 }
 
 async fn scrape(State(shared): State<Shared>) -> Response {

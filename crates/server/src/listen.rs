@@ -9,11 +9,15 @@ use setpoint_api::etcdserverpb::kv_server::KvServer;
 use setpoint_api::etcdserverpb::lease_server::LeaseServer;
 use setpoint_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use setpoint_api::etcdserverpb::watch_server::WatchServer;
+use setpoint_api::v3electionpb::election_server::ElectionServer;
+use setpoint_api::v3lockpb::lock_server::LockServer;
 use setpoint_apiserver::etcd::auth::AuthService;
 use setpoint_apiserver::etcd::cluster::ClusterService;
 use setpoint_apiserver::etcd::context::Context;
+use setpoint_apiserver::etcd::election::ElectionService;
 use setpoint_apiserver::etcd::kv::KvService;
 use setpoint_apiserver::etcd::lease::LeaseService;
+use setpoint_apiserver::etcd::lock::LockService;
 use setpoint_apiserver::etcd::maintenance::MaintenanceService;
 use setpoint_apiserver::etcd::watch::WatchService;
 use setpoint_consensus::{PeerService, peer_listener};
@@ -22,11 +26,13 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Server, ServerTlsConfig};
+use tower::util::MapResponseLayer;
 
 use crate::config::ServerConfig;
 use crate::draining::DrainLayer;
 use crate::gather::Gathering;
 use crate::measure::MeasureLayer;
+use crate::oversize;
 use crate::tls::PeerTlsConfig;
 
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +91,8 @@ pub async fn serve_clients(
     let mut server = match with_tls(server, tls) {
         Ok(server) => server
             .layer(drain)
-            .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status())),
+            .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status()))
+            .layer(MapResponseLayer::new(oversize::in_etcds_words)),
         Err(error) => return tracing::error!(error = %error, "the certificate for clients cannot be used"),
     };
     macro_rules! sized {
@@ -99,7 +106,9 @@ pub async fn serve_clients(
         .add_service(sized!(LeaseServer::new(LeaseService(context.clone()))))
         .add_service(sized!(ClusterServer::new(ClusterService(context.clone()))))
         .add_service(sized!(MaintenanceServer::new(MaintenanceService(context.clone()))))
-        .add_service(sized!(AuthServer::new(AuthService(context))))
+        .add_service(sized!(AuthServer::new(AuthService(context.clone()))))
+        .add_service(sized!(LockServer::new(LockService(context.clone()))))
+        .add_service(sized!(ElectionServer::new(ElectionService(context))))
         .add_service(health_service)
         .add_service(reflection);
     let incoming =

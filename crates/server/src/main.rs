@@ -16,6 +16,7 @@ mod measure;
 mod metrics;
 mod node;
 mod options;
+mod oversize;
 mod tls;
 
 use std::error::Error;

@@ -26,7 +26,7 @@ pub use collect::{Progress, StepMax};
 pub use encoding::{Change, Record, RecordId};
 pub use engine::{Engine, EngineFailure, MemoryEngine, RocksEngine, RocksOptions, Size};
 pub use hash::HashOfHistory;
-pub use machine::{ApplyFailure, Body, ChangeSet, Entry, Lease, Outcome, Position};
+pub use machine::{ApplyFailure, Body, ChangeSet, Entry, GrantedLease, Lease, Outcome, Position};
 pub use pages::{Page, PageMax, Pages};
 pub use read::ReadFailure;
 pub use store::{Applied, Store};

@@ -21,7 +21,9 @@ use crate::encoding::{Damaged, MetaKey, Record, RecordId};
 use crate::engine::{Engine, EngineFailure, Size, Table, WriteBatch};
 use crate::hash::{self, HashOfHistory};
 use crate::history;
-use crate::machine::{self, ApplyFailure, ChangeSet, Entry, Lease, Outcome, Pending, Position, State};
+use crate::machine::{
+    self, ApplyFailure, ChangeSet, Entry, GrantedLease, Lease, Outcome, Pending, Position, State,
+};
 use crate::pages::{Page, PageMax, Pages};
 use crate::read::{self, ReadFailure, View};
 use crate::verdict::{RangeResult, TxnResult};
@@ -211,6 +213,17 @@ impl Store {
     /// Every lease with its granted time to live.
     pub fn leases(&self) -> Vec<(LeaseId, i64)> {
         self.inner.read().state.leases.iter().map(|(id, lease)| (*id, lease.ttl)).collect()
+    }
+
+    /// Every lease, for counting its time.
+    pub fn granted_leases(&self) -> Vec<GrantedLease> {
+        let granted = |(id, lease): (&LeaseId, &Lease)| GrantedLease {
+            id: *id,
+            ttl: lease.ttl,
+            granted_at: lease.granted_at,
+            granted_in: lease.granted_in,
+        };
+        self.inner.read().state.leases.iter().map(granted).collect()
     }
 
     pub fn lease_count(&self) -> usize {

@@ -1,9 +1,6 @@
-//! As much of `protoc` as build scripts need, so that testing with the `etcd-client` crate needs no system package:
+//! As much of `protoc` as build scripts need, so that testing with the `etcd-client` crate needs no system package.
 //!
-//! ```sh
-//! cargo build -p setpoint-etcd-tests --example protoc-in-rust
-//! PROTOC=$PWD/target/debug/examples/protoc-in-rust cargo nextest run -p setpoint-etcd-tests --features rust-client
-//! ```
+//! `scripts/test-rust-client` uses it.
 //!
 //! It reads proto files and writes a descriptor set: `protoc [--flags] -o OUT -I DIR... FILE...`. It generates no code.
 

@@ -1,7 +1,8 @@
-//! Records the corpus anew from a real etcd: `cargo run -p setpoint-etcd-tests --example record-corpus [sequences]`.
+//! Records the corpus anew from a real etcd:
+//! `cargo run -p setpoint-etcd-tests --example record-corpus [sequences [file...]]`.
 //!
-//! Each profile gets a file with so many sequences (80 by default), the scenarios get one of their own. Every file
-//! starts from an empty etcd, so each can be replayed by itself.
+//! Each profile gets a file with so many sequences (80 by default), the scenarios get one of their own; if files are
+//! named, only those are written. Every file starts from an empty etcd, so each can be replayed by itself.
 
 use std::process::ExitCode;
 
@@ -19,7 +20,8 @@ const CHAIN_MAX: usize = 4;
 #[expect(clippy::print_stderr, clippy::print_stdout, reason = "a command-line program")]
 async fn main() -> ExitCode {
     let sequences = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(80);
-    match record_all(sequences).await {
+    let wanted: Vec<String> = std::env::args().skip(2).collect();
+    match record_all(sequences, &wanted).await {
         Ok(files) => {
             for file in files {
                 println!("{file}");
@@ -33,7 +35,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn record_all(sequences: usize) -> Result<Vec<String>, HarnessError> {
+async fn record_all(sequences: usize, wanted: &[String]) -> Result<Vec<String>, HarnessError> {
     let binaries = EtcdBinaries::find()?;
     let mut files = vec![("scenarios".to_owned(), generate::scenarios())];
     for profile in Profile::ALL {
@@ -43,6 +45,7 @@ async fn record_all(sequences: usize) -> Result<Vec<String>, HarnessError> {
             .map(|(number, seed)| generate::sequence_of(profile, seed, number % CHAIN_MAX == CHAIN_MAX - 1));
         files.push((profile.name().to_owned(), made.collect()));
     }
+    files.retain(|(name, _)| wanted.is_empty() || wanted.contains(name));
     let mut written = Vec::with_capacity(files.len());
     for (name, sequences) in files {
         written.push(record(&binaries, &name, &sequences).await?);

@@ -169,7 +169,7 @@ async fn explain(
     let _ = writeln!(
         report,
         "{note}\nreplay: SETPOINT_DIFF_REPLAY={} cargo nextest run -p setpoint-etcd-tests \
-         --run-ignored all differential_live",
+         differential_live",
         path.display()
     );
     Ok(report)

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::deviations::DEVIATIONS;
+use crate::deviations::{DEVIATIONS, Seen};
+use crate::resolve::Bearings;
 use crate::step::Step;
 
 /// One field in which the subject answered differently from the reference.
@@ -25,11 +26,15 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every difference between the answers to a step, without the known deliberate ones.
-pub fn compare(step: &Step, reference: &Value, subject: &Value) -> Vec<Difference> {
+/// Every difference between the answers to a step, without the known deliberate ones. `bearings` is where the store
+/// stood before the step.
+pub fn compare(step: &Step, bearings: &Bearings, reference: &Value, subject: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     descend(String::new(), Some(reference), Some(subject), &mut found);
-    found.retain(|difference| !DEVIATIONS.iter().any(|deviation| (deviation.covers)(step, difference)));
+    found.retain(|difference| {
+        let seen = Seen { step, bearings, reference, difference };
+        !DEVIATIONS.iter().any(|deviation| (deviation.covers)(&seen))
+    });
     found
 }
 
@@ -59,13 +64,16 @@ mod tests {
     use serde_json::json;
 
     use super::compare;
+    use crate::resolve::Bearings;
     use crate::step::Step;
+
+    const AT: Bearings = Bearings { revision: 9, compacted: 0 };
 
     #[test]
     fn differences_are_named_by_path() {
         let reference = json!({ "header": 5, "kvs": [{ "key": "a", "mod": 2 }, { "key": "b" }], "count": 2 });
         let subject = json!({ "header": 5, "kvs": [{ "key": "a", "mod": 3 }], "count": 2, "more": true });
-        let found = compare(&Step::Leases, &reference, &subject);
+        let found = compare(&Step::Leases, &AT, &reference, &subject);
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
@@ -75,6 +83,6 @@ mod tests {
                 "more: reference (absent), subject true",
             ]
         );
-        assert_eq!(compare(&Step::Leases, &reference, &reference), []);
+        assert_eq!(compare(&Step::Leases, &AT, &reference, &reference), []);
     }
 }

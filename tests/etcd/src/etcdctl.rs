@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::peer::EtcdBinaries;
 
 /// Longer than any command takes, except for the load test.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Between two looks at something that is about to change.
+const POLL: Duration = Duration::from_millis(200);
 
 pub struct Etcdctl {
     program: PathBuf,
@@ -39,7 +42,7 @@ impl Etcdctl {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(format!("--endpoints={}", self.endpoints.join(",")));
-        command.args(["--dial-timeout=5s", "--command-timeout=20s"]);
+        command.args(["--dial-timeout=20s", "--command-timeout=60s"]);
         command.args(arguments);
         // Settings of whoever runs the test must not leak in.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ETCDCTL_")) {
@@ -105,6 +108,27 @@ impl Etcdctl {
         let text = self.ok(&all).await;
         serde_json::from_str(&text)
             .unwrap_or_else(|error| panic!("etcdctl {all:?} printed {text:?}: {error}"))
+    }
+
+    /// Runs a command that prints JSON, until what it prints satisfies the condition: for what the nodes of a cluster
+    /// come to know one after the other.
+    ///
+    /// # Panics
+    /// If it fails, prints something else, or the condition does not come about in time.
+    pub async fn json_until(
+        &self,
+        arguments: &[&str],
+        condition: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let printed = self.json(arguments).await;
+            if condition(&printed) {
+                return printed;
+            }
+            assert!(Instant::now() < deadline, "etcdctl {arguments:?} goes on to print {printed}");
+            sleep(POLL).await;
+        }
     }
 
     /// Starts a command that runs until it is dropped.

@@ -66,6 +66,8 @@ struct Member {
 #[derive(Debug)]
 pub struct EtcdPeer {
     binaries: EtcdBinaries,
+    /// Passed to every member after the arguments that name it and its addresses.
+    arguments: Vec<String>,
     members: Vec<Member>,
     // Dropped last: the processes above write into it.
     directory: TempDir,
@@ -73,8 +75,16 @@ pub struct EtcdPeer {
 
 impl EtcdPeer {
     pub async fn start(binaries: &EtcdBinaries, members: usize) -> Result<Self, HarnessError> {
+        Self::start_with(binaries, members, Vec::new()).await
+    }
+
+    pub async fn start_with(
+        binaries: &EtcdBinaries,
+        members: usize,
+        arguments: Vec<String>,
+    ) -> Result<Self, HarnessError> {
         let directory = scratch_directory()?;
-        let mut etcd = Self { binaries: binaries.clone(), members: Vec::new(), directory };
+        let mut etcd = Self { binaries: binaries.clone(), arguments, members: Vec::new(), directory };
         let addresses: Vec<String> =
             free_ports(2 * members)?.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         for set in addresses.chunks(2) {
@@ -121,7 +131,7 @@ impl EtcdPeer {
         self.kill(index);
         let member = &mut self.members[index];
         let Member { name, client, peer, initial_cluster, initial_state, .. } = &*member;
-        let arguments = [
+        let mut arguments = vec![
             format!("--name={name}"),
             format!("--data-dir={}", self.directory.path().join(name).display()),
             format!("--listen-client-urls=http://{client}"),
@@ -133,6 +143,7 @@ impl EtcdPeer {
             "--unsafe-no-fsync".to_owned(),
             "--log-level=warn".to_owned(),
         ];
+        arguments.extend_from_slice(&self.arguments);
         let process = ServerProcess::spawn(name, &self.binaries.etcd(), &arguments, &member.log)?;
         member.process = Some(process);
         Ok(())

@@ -222,7 +222,7 @@ impl Session {
     }
 
     fn judge(&mut self, index: usize, step: &Step, reference: Value, subject: Value) -> Option<Mismatch> {
-        let differences = compare(step, &reference, &subject);
+        let differences = compare(step, &self.bearings, &reference, &subject);
         if differences.is_empty() {
             self.observe(step, &reference);
             return None;

@@ -15,7 +15,7 @@ use setpoint_api::etcdserverpb::kv_client::KvClient;
 use setpoint_api::etcdserverpb::lease_client::LeaseClient;
 use setpoint_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use setpoint_api::etcdserverpb::watch_client::WatchClient;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 
@@ -27,11 +27,13 @@ use crate::step::{LeaseRef, Step, Stray, StreamSlot};
 use crate::stream::WatchStream;
 
 /// How long a request may take before the server counts as silent.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a range is read while leases expire.
 const EXPIRY_POLL: Duration = Duration::from_millis(100);
 /// The longest a lease of a few seconds may live on.
-const EXPIRY_PATIENCE: Duration = Duration::from_secs(30);
+const EXPIRY_PATIENCE: Duration = Duration::from_secs(90);
+/// How often a grant is tried again because its lease ended before it could be revoked.
+const BRIEF_TRIES: usize = 5;
 /// An id that no member has.
 const STRAY_MEMBER: u64 = 0x5e70_0000_0000_0001;
 
@@ -208,10 +210,10 @@ impl Side {
 
     async fn await_gone(&self, request: pb::RangeRequest) -> Outcome<pb::RangeResponse> {
         let mut kv = self.clients().kv;
-        let deadline = tokio::time::Instant::now() + EXPIRY_PATIENCE;
+        let deadline = Instant::now() + EXPIRY_PATIENCE;
         loop {
             let outcome = unary(kv.range(self.request(request.clone()))).await;
-            let over = tokio::time::Instant::now() > deadline;
+            let over = Instant::now() > deadline;
             if over || outcome.as_ref().map_or(true, |response| response.count == 0) {
                 return outcome;
             }
@@ -223,13 +225,7 @@ impl Side {
         let mut client = self.clients().lease;
         match step {
             Step::Grant { lease, ttl } => Answer::Grant(self.grant(*lease, *ttl).await),
-            Step::GrantBriefly { lease, ttl } => {
-                let granted = self.grant(*lease, *ttl).await;
-                let Ok(response) = &granted else { return Answer::GrantBriefly(granted, None) };
-                let request = self.request(pb::LeaseRevokeRequest { id: response.id });
-                let revoked = unary(client.lease_revoke(request)).await;
-                Answer::GrantBriefly(granted, Some(revoked))
-            }
+            Step::GrantBriefly { lease, ttl } => self.grant_briefly(*lease, *ttl).await,
             Step::Revoke { lease } => {
                 let request = self.request(pb::LeaseRevokeRequest { id: self.leases.resolve(*lease) });
                 Answer::Revoke(unary(client.lease_revoke(request)).await)
@@ -252,6 +248,25 @@ impl Side {
                 Answer::KeepAlive(unary(first).await)
             }
             _ => Answer::Nothing,
+        }
+    }
+
+    /// Grants and revokes. On a machine that is busy with others the lease may end in between, which leaves no trace and
+    /// says nothing: then again.
+    async fn grant_briefly(&mut self, lease: LeaseRef, ttl: i64) -> Answer {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let started = Instant::now();
+            let granted = self.grant(lease, ttl).await;
+            let Ok(response) = &granted else { return Answer::GrantBriefly(granted, None) };
+            let lifetime = Duration::from_secs(u64::try_from(response.ttl).unwrap_or(0));
+            let request = self.request(pb::LeaseRevokeRequest { id: response.id });
+            let revoked = unary(self.clients().lease.lease_revoke(request)).await;
+            let gone = revoked.as_ref().is_err_and(|refusal| refusal.code == tonic::Code::NotFound);
+            if !gone || started.elapsed() < lifetime || tries == BRIEF_TRIES {
+                return Answer::GrantBriefly(granted, Some(revoked));
+            }
         }
     }
 
@@ -298,7 +313,7 @@ impl Side {
     }
 
     async fn stray(&self, stray: Stray) -> Outcome<()> {
-        let Clients { mut cluster, mut maintenance, .. } = self.clients();
+        let mut cluster = self.clients().cluster;
         let id = STRAY_MEMBER;
         let url = || vec!["http://127.0.0.1:1".to_owned()];
         match stray {
@@ -317,11 +332,27 @@ impl Side {
                 unary(cluster.member_add(self.request(request))).await.map(drop)
             }
             Stray::MoveLeader => {
+                let mut maintenance = self.leader().await;
                 unary(maintenance.move_leader(self.request(pb::MoveLeaderRequest { target_id: id })))
                     .await
                     .map(drop)
             }
         }
+    }
+
+    /// The node that leads: only it can be asked to hand over. Any other would say that it does not lead.
+    async fn leader(&self) -> MaintenanceClient<Channel> {
+        for node in &self.nodes {
+            let mut maintenance = node.maintenance.clone();
+            let status = unary(maintenance.status(pb::StatusRequest {})).await;
+            let leads = |status: &pb::StatusResponse| {
+                status.header.as_ref().is_some_and(|header| header.member_id == status.leader)
+            };
+            if status.as_ref().is_ok_and(leads) {
+                return maintenance;
+            }
+        }
+        self.clients().maintenance
     }
 
     /// A request with the metadata that a client insisting on a leader sends.

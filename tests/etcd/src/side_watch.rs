@@ -17,7 +17,7 @@ use crate::step::{Step, StreamSlot};
 use crate::stream::{NO_WATCH, WatchStream, is_progress};
 
 /// How long each stream may take to deliver what is due.
-const SETTLE_PATIENCE: Duration = Duration::from_secs(6);
+const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long to listen for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(120);
 /// How often a progress request is repeated: servers do not answer it while a watch on the stream lags.

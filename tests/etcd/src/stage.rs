@@ -8,6 +8,11 @@ use crate::peer::{EtcdBinaries, EtcdPeer};
 use crate::run::Session;
 use crate::side::{Falsifier, Side};
 
+/// A busy machine must not make a cluster elect a new leader in the middle of a comparison: it would show. The shortest
+/// lease follows from the same setting, so etcd gets it too.
+const PATIENCE: [&str; 2] = ["--election-timeout", "8s"];
+const ETCD_PATIENCE: [&str; 1] = ["--election-timeout=8000"];
+
 /// The server that is compared with etcd.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject {
@@ -33,7 +38,9 @@ impl Stage {
 
     /// Starts both servers.
     pub async fn open(&self) -> Result<Session, HarnessError> {
-        let etcd = EtcdPeer::start(&self.binaries, 1).await?;
+        let patient = matches!(self.subject, Subject::Setpointd { nodes } if nodes > 1);
+        let arguments = if patient { ETCD_PATIENCE.map(str::to_owned).to_vec() } else { Vec::new() };
+        let etcd = EtcdPeer::start_with(&self.binaries, 1, arguments).await?;
         let reference = Side::connect(&etcd.endpoints()).await?;
         let session = match self.subject {
             Subject::Etcd => {
@@ -81,5 +88,6 @@ pub async fn record_session(binaries: &EtcdBinaries) -> Result<Session, HarnessE
 }
 
 async fn in_memory_cluster(nodes: usize) -> Result<Cluster, HarnessError> {
-    Cluster::start_with(ClusterConfig { nodes, in_memory: true, ..ClusterConfig::default() }).await
+    let arguments = if nodes > 1 { PATIENCE.map(str::to_owned).to_vec() } else { Vec::new() };
+    Cluster::start_with(ClusterConfig { nodes, arguments, in_memory: true, ..ClusterConfig::default() }).await
 }

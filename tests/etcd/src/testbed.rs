@@ -2,7 +2,7 @@
 //!
 //! `SETPOINT_CLIENTS_TARGET=etcd` chooses the latter.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ClusterConfig};
 use crate::error::HarnessError;
 use crate::peer::{EtcdBinaries, EtcdPeer};
 
@@ -13,11 +13,14 @@ pub enum Testbed {
 
 impl Testbed {
     /// A cluster of that many nodes, ready to serve.
-    pub async fn start(binaries: &EtcdBinaries, nodes: usize) -> Result<Self, HarnessError> {
+    pub async fn start(nodes: usize) -> Result<Self, HarnessError> {
         if std::env::var_os("SETPOINT_CLIENTS_TARGET").is_some_and(|target| target == "etcd") {
-            return Ok(Self::Etcd(EtcdPeer::start(binaries, nodes).await?));
+            return Ok(Self::Etcd(EtcdPeer::start(&EtcdBinaries::find()?, nodes).await?));
         }
-        Ok(Self::Setpointd(Cluster::start(nodes).await?))
+        // Busy machines must not make it elect leaders that no test asked for.
+        let arguments = ["--election-timeout", "3s"].map(str::to_owned).to_vec();
+        let config = ClusterConfig { nodes, arguments, ..ClusterConfig::default() };
+        Ok(Self::Setpointd(Cluster::start_with(config).await?))
     }
 
     /// The client URL of every node.

@@ -8,7 +8,7 @@ use setpoint_api::etcdserverpb as pb;
 use setpoint_consensus::ReadError;
 use setpoint_store::command::Command;
 use setpoint_store::{EngineFailure, ReadFailure, Response};
-use setpoint_types::Revision;
+use setpoint_types::{LeaseId, Revision};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -79,6 +79,25 @@ impl Context {
     /// A header with the revision as it is now.
     pub fn current_header(&self) -> Option<pb::ResponseHeader> {
         self.header(self.replica.store.revision())
+    }
+
+    /// Refuses a write that is too large, or that a full disk has no room for.
+    pub async fn admit(&self, size: usize, grows: bool) -> Result<(), Status> {
+        if size > self.limits.request_bytes {
+            return Err(EtcdError::RequestTooLarge.into());
+        }
+        if grows { self.quota.admit(&self.replica, size).await.map_err(Status::from) } else { Ok(()) }
+    }
+
+    /// A positive number no lease has. Chosen before it is proposed: replicas must not choose.
+    pub fn fresh_lease(&self) -> LeaseId {
+        loop {
+            #[expect(clippy::disallowed_methods, reason = "the one place where lease ids come from")]
+            let id = LeaseId(rand::random_range(1..=i64::MAX));
+            if self.replica.store.lease(id).is_none() {
+                return id;
+            }
+        }
     }
 
     pub async fn propose(&self, command: Command) -> Result<Response, Status> {

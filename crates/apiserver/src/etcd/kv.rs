@@ -78,7 +78,7 @@ impl Kv for KvService {
     async fn put(&self, request: Request<pb::PutRequest>) -> Result<Response<pb::PutResponse>, Status> {
         let request = request.into_inner();
         check::put(&request)?;
-        self.admit(request.encoded_len(), true).await?;
+        self.0.admit(request.encoded_len(), true).await?;
         match self.0.propose(Command::Put(convert::put(request))).await? {
             Verdict::Put { revision, previous } => {
                 Ok(Response::new(convert::put_response(previous, self.0.header(revision))))
@@ -93,7 +93,7 @@ impl Kv for KvService {
     ) -> Result<Response<pb::DeleteRangeResponse>, Status> {
         let request = request.into_inner();
         check::delete_range(&request)?;
-        self.admit(request.encoded_len(), false).await?;
+        self.0.admit(request.encoded_len(), false).await?;
         match self.0.propose(Command::DeleteRange(convert::delete_range(request))).await? {
             Verdict::DeleteRange { revision, deleted, previous } => {
                 Ok(Response::new(convert::delete_response(deleted, previous, self.0.header(revision))))
@@ -111,7 +111,7 @@ impl Kv for KvService {
         if txn.is_read_only() {
             return self.read_txn(txn, serializable).await;
         }
-        self.admit(size, txn.has_puts()).await?;
+        self.0.admit(size, txn.has_puts()).await?;
         match self.0.propose(Command::Txn(txn)).await? {
             Verdict::Txn(result) => {
                 let header = self.0.header(result.revision);
@@ -139,14 +139,6 @@ impl Kv for KvService {
 }
 
 impl KvService {
-    /// Refuses a write that is too large, or that a full disk has no room for.
-    async fn admit(&self, size: usize, grows: bool) -> Result<(), Status> {
-        if size > self.0.limits.request_bytes {
-            return Err(EtcdError::RequestTooLarge.into());
-        }
-        if grows { self.0.quota.admit(&self.0.replica, size).await.map_err(Status::from) } else { Ok(()) }
-    }
-
     async fn read_txn(&self, txn: Txn, serializable: bool) -> Result<Response<pb::TxnResponse>, Status> {
         if !serializable {
             self.0.barrier().await?;

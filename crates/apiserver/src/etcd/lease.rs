@@ -34,7 +34,7 @@ impl Lease for LeaseService {
             return Err(EtcdError::LeaseTtlTooLarge.into());
         }
         self.0.quota.admit(&self.0.replica, 0).await?;
-        let lease = if request.id == 0 { self.fresh_id() } else { LeaseId(request.id) };
+        let lease = if request.id == 0 { self.0.fresh_lease() } else { LeaseId(request.id) };
         let ttl = self.0.lessor.granted(request.ttl);
         match self.0.propose(Command::LeaseGrant { lease, ttl }).await? {
             Verdict::LeaseGrant { revision, lease, ttl } => {
@@ -116,18 +116,5 @@ impl Lease for LeaseService {
         let leases =
             self.0.replica.store.leases().into_iter().map(|(id, _)| pb::LeaseStatus { id: id.0 }).collect();
         Ok(Response::new(pb::LeaseLeasesResponse { header: self.0.current_header(), leases }))
-    }
-}
-
-impl LeaseService {
-    /// A positive number nobody uses. Chosen before it is proposed: replicas must not choose.
-    fn fresh_id(&self) -> LeaseId {
-        loop {
-            #[expect(clippy::disallowed_methods, reason = "the one place where lease ids come from")]
-            let id = LeaseId(rand::random_range(1..=i64::MAX));
-            if self.0.replica.store.lease(id).is_none() {
-                return id;
-            }
-        }
     }
 }

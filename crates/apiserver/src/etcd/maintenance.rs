@@ -61,7 +61,7 @@ impl Maintenance for MaintenanceService {
         &self,
         _request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
-        let status = self.0.replica.status();
+        let status = self.0.replica.node.current_status();
         let size = self.0.replica.store.size();
         let mut errors = Vec::new();
         if status.leader.is_none() {
@@ -74,14 +74,19 @@ impl Maintenance for MaintenanceService {
             };
             errors.push(format!("memberID:{} alarm:{name} ", alarm.member.0));
         }
+        let mut header = self.0.current_header();
+        // The term is reported twice, and must not be of two moments.
+        header.iter_mut().for_each(|header| header.raft_term = status.term);
+        let applied = status.applied.unwrap_or(0);
         Ok(Response::new(pb::StatusResponse {
-            header: self.0.current_header(),
+            header,
             version: PROTOCOL_VERSION.to_owned(),
             db_size: size.total as i64,
             leader: status.leader.map_or(0, |leader| leader.0),
-            raft_index: status.committed.unwrap_or(0),
+            // What is applied is committed, even if we have not been told so yet.
+            raft_index: status.committed.unwrap_or(0).max(applied),
             raft_term: status.term,
-            raft_applied_index: status.applied.unwrap_or(0),
+            raft_applied_index: applied,
             errors,
             db_size_in_use: size.live as i64,
             is_learner: status.role == Role::Learner,

@@ -1,6 +1,7 @@
 //! etcd's v3 protocol over this node: each service is decode, check, call, encode.
 //!
-//! - [`kv`], [`watch`], [`lease`], [`cluster`], [`maintenance`], [`auth`]: the services
+//! - [`kv`], [`watch`], [`lease`], [`cluster`], [`maintenance`], [`auth`], [`lock`], [`election`]: the services
+//! - [`succession`]: what locks and elections are made of
 //! - [`check`]: what a request alone can be refused for
 //! - [`convert`]: messages to and from the store's types
 //! - [`error`]: the protocol's errors, word for word
@@ -13,10 +14,13 @@ mod check;
 pub mod cluster;
 pub mod context;
 mod convert;
+pub mod election;
 pub mod error;
 pub mod kv;
 pub mod lease;
+pub mod lock;
 pub mod maintenance;
+mod succession;
 pub mod watch;
 
 /// The version of etcd whose protocol this is. Clients decide by it what they may use.

@@ -102,14 +102,15 @@ fn command(request: pb::WatchRequest) -> Option<Command> {
 
 fn create_command(create: pb::WatchCreateRequest) -> Command {
     let refuse = |reason: &str| Command::Refuse { reason: reason.to_owned() };
+    // In this order: a request with both faults is refused for the first, as by etcd.
+    let Ok(start) = u64::try_from(create.start_revision) else {
+        return refuse("etcdserver: mvcc: required revision has been compacted");
+    };
     let key = if create.key.is_empty() { Bytes::from_static(&[0]) } else { create.key.clone() };
     let range = KeyRange::from_wire(key, create.range_end.clone());
     if range.is_empty() {
         return refuse("mvcc: watcher range is empty");
     }
-    let Ok(start) = u64::try_from(create.start_revision) else {
-        return refuse("etcdserver: mvcc: required revision has been compacted");
-    };
     let filters = Filters {
         no_puts: create.filters().any(|filter| filter == FilterType::Noput),
         no_deletes: create.filters().any(|filter| filter == FilterType::Nodelete),
@@ -226,6 +227,24 @@ mod tests {
         assert_eq!(flags.iter().filter(|flag| !**flag).count(), 1);
         assert_eq!(flags.last(), Some(&false));
         assert!(pieces.iter().all(|piece| piece.encoded_len() < 1000 || piece.events.len() == 1));
+    }
+
+    #[test]
+    fn a_watch_is_refused_for_its_start_before_its_range() {
+        let reason = |key: &'static str, end: &'static str, start_revision| {
+            let (key, range_end) = (key.into(), end.into());
+            match create_command(pb::WatchCreateRequest {
+                key,
+                range_end,
+                start_revision,
+                ..Default::default()
+            }) {
+                Command::Refuse { reason } => reason,
+                other => format!("{other:?}"),
+            }
+        };
+        assert_eq!(reason("b", "a", -1), "etcdserver: mvcc: required revision has been compacted");
+        assert_eq!(reason("b", "a", 0), "mvcc: watcher range is empty");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use setpoint_store::GrantedLease;
 use setpoint_types::LeaseId;
 use tokio::time::Instant;
 
@@ -14,6 +15,8 @@ pub struct Deadlines {
 
 struct Counted {
     ttl: Duration,
+    /// Which of the leases that had this id it is.
+    granted_at: u64,
     deadline: Instant,
     /// Its expiry was proposed: it can no longer be renewed.
     expiring: bool,
@@ -28,16 +31,28 @@ pub enum Lifetime {
     Expiring,
 }
 
+/// A lease whose time is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired {
+    pub id: LeaseId,
+    granted_at: u64,
+}
+
 impl Deadlines {
-    /// Takes the leases as they are: new ones get their time from now, plus `grace`; gone ones are forgotten.
-    pub fn follow(&mut self, leases: &[(LeaseId, i64)], now: Instant, grace: Duration) {
-        let live: BTreeSet<LeaseId> = leases.iter().map(|(id, _)| *id).collect();
+    /// Takes the leases as they are: new ones get their time from now, gone ones are forgotten. One that was revoked and
+    /// granted again since is a new one. Those granted under another leader than that of `term` get `grace` on top.
+    pub fn follow(&mut self, leases: &[GrantedLease], now: Instant, term: u64, grace: Duration) {
+        let live: BTreeSet<LeaseId> = leases.iter().map(|lease| lease.id).collect();
         let gone: Vec<LeaseId> = self.leases.keys().filter(|id| !live.contains(id)).copied().collect();
         gone.into_iter().for_each(|id| self.forget(id));
-        for (id, ttl) in leases {
-            if !self.leases.contains_key(id) {
-                let ttl = Duration::from_secs(u64::try_from(*ttl).unwrap_or(0));
-                self.set(*id, ttl, now + ttl + grace);
+        for lease in leases {
+            let counted = self.leases.get(&lease.id);
+            if counted.is_none_or(|counted| counted.granted_at != lease.granted_at) {
+                let ttl = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or(0));
+                let grace = if lease.granted_in == term { Duration::ZERO } else { grace };
+                let deadline = now + ttl + grace;
+                let counted = Counted { ttl, granted_at: lease.granted_at, deadline, expiring: false };
+                self.set(lease.id, counted);
             }
         }
     }
@@ -51,7 +66,7 @@ impl Deadlines {
     pub fn renew(&mut self, id: LeaseId, now: Instant) -> Option<Duration> {
         let counted = self.leases.get(&id).filter(|counted| !counted.expiring)?;
         let ttl = counted.ttl;
-        self.set(id, ttl, now + ttl);
+        self.set(id, Counted { deadline: now + ttl, ..*counted });
         Some(ttl)
     }
 
@@ -62,24 +77,24 @@ impl Deadlines {
     }
 
     /// Takes up to `most` leases whose time is up. They count as expiring until they are gone, or `retry` is called.
-    pub fn take_expired(&mut self, now: Instant, most: usize) -> Vec<LeaseId> {
+    pub fn take_expired(&mut self, now: Instant, most: usize) -> Vec<Expired> {
         let due: Vec<_> = self.queue.range(..=(now, LeaseId(i64::MAX))).take(most).copied().collect();
-        for entry in &due {
-            self.queue.remove(entry);
-            if let Some(counted) = self.leases.get_mut(&entry.1) {
-                counted.expiring = true;
-            }
-        }
-        due.into_iter().map(|(_, id)| id).collect()
-    }
-
-    /// The expiry was not applied: it is due again at `at`.
-    pub fn retry(&mut self, id: LeaseId, at: Instant) {
-        if let Some(ttl) = self.leases.get(&id).map(|counted| counted.ttl) {
-            self.set(id, ttl, at);
+        let mut expired = Vec::with_capacity(due.len());
+        for (deadline, id) in due {
+            self.queue.remove(&(deadline, id));
             if let Some(counted) = self.leases.get_mut(&id) {
                 counted.expiring = true;
+                expired.push(Expired { id, granted_at: counted.granted_at });
             }
+        }
+        expired
+    }
+
+    /// The expiry was not applied: it is due again at `at`, unless the lease is gone and another has its id.
+    pub fn retry(&mut self, expired: Expired, at: Instant) {
+        let counted = self.leases.get(&expired.id);
+        if let Some(counted) = counted.filter(|counted| counted.granted_at == expired.granted_at) {
+            self.set(expired.id, Counted { deadline: at, expiring: true, ..*counted });
         }
     }
 
@@ -88,10 +103,10 @@ impl Deadlines {
         self.leases.len()
     }
 
-    fn set(&mut self, id: LeaseId, ttl: Duration, deadline: Instant) {
+    fn set(&mut self, id: LeaseId, counted: Counted) {
         self.forget(id);
-        self.leases.insert(id, Counted { ttl, deadline, expiring: false });
-        self.queue.insert((deadline, id));
+        self.queue.insert((counted.deadline, id));
+        self.leases.insert(id, counted);
     }
 
     fn forget(&mut self, id: LeaseId) {
@@ -105,14 +120,23 @@ impl Deadlines {
 mod tests {
     use super::*;
 
+    const TERM: u64 = 4;
     const SECOND: Duration = Duration::from_secs(1);
+
+    fn expired(deadlines: &mut Deadlines, now: Instant) -> Vec<LeaseId> {
+        deadlines.take_expired(now, 10).into_iter().map(|expired| expired.id).collect()
+    }
+
+    fn lease(id: i64, ttl: i64) -> GrantedLease {
+        GrantedLease { id: LeaseId(id), ttl, granted_at: 0, granted_in: TERM }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_expires_after_its_time_and_not_before() {
         let (mut deadlines, start) = (Deadlines::default(), Instant::now());
-        deadlines.follow(&[(LeaseId(1), 5), (LeaseId(2), 10)], start, Duration::ZERO);
+        deadlines.follow(&[lease(1, 5), lease(2, 10)], start, TERM, Duration::ZERO);
         assert!(deadlines.take_expired(start + SECOND * 5 - Duration::from_millis(1), 10).is_empty());
-        assert_eq!(deadlines.take_expired(start + SECOND * 5, 10), [LeaseId(1)]);
+        assert_eq!(expired(&mut deadlines, start + SECOND * 5), [LeaseId(1)]);
         assert_eq!(deadlines.lifetime(LeaseId(1), start), Some(Lifetime::Expiring));
         assert_eq!(deadlines.lifetime(LeaseId(2), start + SECOND), Some(Lifetime::Remaining(SECOND * 9)));
     }
@@ -120,10 +144,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn renewing_starts_anew_until_the_expiry_is_under_way() {
         let (mut deadlines, start) = (Deadlines::default(), Instant::now());
-        deadlines.follow(&[(LeaseId(1), 5)], start, Duration::ZERO);
+        deadlines.follow(&[lease(1, 5)], start, TERM, Duration::ZERO);
         assert_eq!(deadlines.renew(LeaseId(1), start + SECOND * 4), Some(SECOND * 5));
         assert!(deadlines.take_expired(start + SECOND * 8, 10).is_empty());
-        assert_eq!(deadlines.take_expired(start + SECOND * 9, 10), [LeaseId(1)]);
+        assert_eq!(expired(&mut deadlines, start + SECOND * 9), [LeaseId(1)]);
         assert_eq!(deadlines.renew(LeaseId(1), start + SECOND * 9), None);
         assert_eq!(deadlines.renew(LeaseId(7), start), None);
     }
@@ -131,12 +155,39 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_new_leader_only_lengthens_and_what_is_gone_is_forgotten() {
         let (mut deadlines, start) = (Deadlines::default(), Instant::now());
-        deadlines.follow(&[(LeaseId(1), 5), (LeaseId(2), 5)], start, SECOND * 2);
+        let [one, two] = [1, 2].map(|id| GrantedLease { granted_in: TERM - 1, ..lease(id, 5) });
+        deadlines.follow(&[one, two, lease(3, 5)], start, TERM, SECOND * 2);
+        assert_eq!(expired(&mut deadlines, start + SECOND * 5), [LeaseId(3)], "ours from the beginning");
         assert!(deadlines.take_expired(start + SECOND * 6, 10).is_empty());
-        deadlines.follow(&[(LeaseId(2), 5)], start + SECOND, Duration::ZERO);
-        assert_eq!(deadlines.take_expired(start + SECOND * 7, 10), [LeaseId(2)]);
-        deadlines.retry(LeaseId(2), start + SECOND * 8);
+        deadlines.follow(&[two], start + SECOND, TERM, SECOND * 2);
+        assert_eq!(expired(&mut deadlines, start + SECOND * 7), [LeaseId(2)]);
+        deadlines.retry(Expired { id: LeaseId(2), granted_at: 0 }, start + SECOND * 8);
         assert_eq!(deadlines.renew(LeaseId(2), start + SECOND * 7), None);
-        assert_eq!(deadlines.take_expired(start + SECOND * 8, 10), [LeaseId(2)]);
+        assert_eq!(expired(&mut deadlines, start + SECOND * 8), [LeaseId(2)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_was_granted_anew_has_a_time_of_its_own() {
+        let (mut deadlines, start) = (Deadlines::default(), Instant::now());
+        deadlines.follow(&[lease(1, 5)], start, TERM, Duration::ZERO);
+        let again = GrantedLease { granted_at: 3, ..lease(1, 60) };
+        deadlines.follow(&[again], start + SECOND, TERM, Duration::ZERO);
+        assert!(deadlines.take_expired(start + SECOND * 60, 10).is_empty());
+        assert_eq!(deadlines.renew(LeaseId(1), start + SECOND * 60), Some(SECOND * 60));
+        deadlines.follow(&[again], start + SECOND * 70, TERM, Duration::ZERO);
+        assert_eq!(expired(&mut deadlines, start + SECOND * 120), [LeaseId(1)]);
+        deadlines.follow(
+            &[GrantedLease { granted_at: 5, ..again }],
+            start + SECOND * 121,
+            TERM,
+            Duration::ZERO,
+        );
+        assert_eq!(
+            deadlines.lifetime(LeaseId(1), start + SECOND * 121),
+            Some(Lifetime::Remaining(SECOND * 60)),
+            "the expiry of the one before is not its own"
+        );
+        deadlines.retry(Expired { id: LeaseId(1), granted_at: 3 }, start + SECOND * 122);
+        assert!(deadlines.take_expired(start + SECOND * 130, 10).is_empty());
     }
 }

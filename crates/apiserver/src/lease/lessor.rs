@@ -11,7 +11,7 @@ use setpoint_types::LeaseId;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::deadlines::{Deadlines, Lifetime};
+use super::deadlines::{Deadlines, Expired, Lifetime};
 use crate::replica::Replica;
 
 #[derive(Clone, Debug)]
@@ -63,28 +63,28 @@ impl Lessor {
         ttl.max(self.options.ttl_min.as_secs_f32().ceil() as i64)
     }
 
-    /// Renews leases, as the leader. The caller has proven that we lead.
-    pub fn renew(&self, ids: &[LeaseId]) -> Vec<i64> {
+    /// Renews leases: the seconds each got anew, 0 for one that does not exist. None if we do not lead: only the leader
+    /// knows that a lease does not exist. The caller has proven that we led when it asked.
+    pub fn renew(&self, ids: &[LeaseId]) -> Option<Vec<i64>> {
         let now = Instant::now();
         let mut counting = self.counting.lock();
         self.follow(&mut counting, now);
-        if counting.term.is_none() {
-            return vec![0; ids.len()];
-        }
+        counting.term?;
         let seconds = |ttl: Option<Duration>| ttl.map_or(0, |ttl| ttl.as_secs() as i64);
-        ids.iter().map(|id| seconds(counting.deadlines.renew(*id, now))).collect()
+        Some(ids.iter().map(|id| seconds(counting.deadlines.renew(*id, now))).collect())
     }
 
-    /// Seconds left, or -1 for a lease that does not exist. As the leader.
-    pub fn remaining(&self, id: LeaseId) -> i64 {
+    /// Seconds left, or -1 for a lease that does not exist. None if we do not lead.
+    pub fn remaining(&self, id: LeaseId) -> Option<i64> {
         let now = Instant::now();
         let mut counting = self.counting.lock();
         self.follow(&mut counting, now);
-        match counting.deadlines.lifetime(id, now) {
+        counting.term?;
+        Some(match counting.deadlines.lifetime(id, now) {
             Some(Lifetime::Remaining(left)) => left.as_secs() as i64,
             Some(Lifetime::Expiring) => 0,
             None => -1,
-        }
+        })
     }
 
     /// Brings the clockwork in step with the store and the leadership.
@@ -103,8 +103,8 @@ impl Lessor {
             counting.deadlines.clear();
             counting.term = Some(status.term);
         }
-        let grace = if fresh { self.options.grace } else { Duration::ZERO };
-        counting.deadlines.follow(&self.replica.store.leases(), now, grace);
+        let leases = self.replica.store.granted_leases();
+        counting.deadlines.follow(&leases, now, status.term, self.options.grace);
         counting.seen = Some(version);
     }
 
@@ -121,16 +121,17 @@ impl Lessor {
                 (term, counting.deadlines.take_expired(now, self.options.expiries_per_tick))
             };
             let mut proposals: FuturesUnordered<_> =
-                expired.into_iter().map(|id| self.expire(id, term)).collect();
+                expired.into_iter().map(|expired| self.expire(expired, term)).collect();
             while proposals.next().await.is_some() {}
         }
     }
 
-    async fn expire(&self, id: LeaseId, term: u64) {
-        if let Err(error) = self.replica.propose(Command::LeaseExpire { lease: id, term }).await {
-            tracing::debug!(lease = %id, %error, "an expiry was not applied");
+    async fn expire(&self, expired: Expired, term: u64) {
+        let lease = expired.id;
+        if let Err(error) = self.replica.propose(Command::LeaseExpire { lease, term }).await {
+            tracing::debug!(%lease, %error, "an expiry was not applied");
             let again = Instant::now() + self.options.tick;
-            self.counting.lock().deadlines.retry(id, again);
+            self.counting.lock().deadlines.retry(expired, again);
         }
     }
 

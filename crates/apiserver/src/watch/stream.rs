@@ -4,7 +4,7 @@
 //! output passes through one bounded channel in order, so a progress notification can promise that everything up to its
 //! revision was sent (invariant S10). While the client does not read, the task waits and holds only revisions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +96,9 @@ pub struct WatchStream {
     wake: Arc<Notify>,
     options: StreamOptions,
     watchers: BTreeMap<WatchId, Watcher>,
+    /// Ids of watches that a compaction ended. A client that has not read that yet may cancel them, so they are not
+    /// given out anew before it does.
+    ended: BTreeSet<WatchId>,
     next_id: WatchId,
     /// Everything up to here was taken from the hub and sent.
     sent: Revision,
@@ -133,6 +136,7 @@ impl WatchStream {
             wake,
             options,
             watchers: BTreeMap::new(),
+            ended: BTreeSet::new(),
             next_id: 0,
             sent,
             output,
@@ -177,7 +181,7 @@ impl WatchStream {
             Command::Create { id, spec } => self.create(id, spec).await,
             Command::Refuse { reason } => self.refuse(reason).await,
             Command::Cancel { id } => {
-                if self.remove(id) {
+                if self.remove(id) || self.ended.remove(&id) {
                     let revision = self.hub.newest();
                     self.send(Output::Canceled { id, revision }).await?;
                 }
@@ -193,7 +197,7 @@ impl WatchStream {
     }
 
     async fn create(&mut self, id: Option<WatchId>, spec: WatchSpec) -> Flow {
-        if id.is_some_and(|id| self.watchers.contains_key(&id)) {
+        if id.is_some_and(|id| self.is_taken(id)) {
             return self.refuse("mvcc: duplicate watch ID provided on the WatchStream".to_owned()).await;
         }
         if self.watchers.len() >= self.options.watches_max {
@@ -216,11 +220,15 @@ impl WatchStream {
     }
 
     fn free_id(&mut self) -> WatchId {
-        while self.watchers.contains_key(&self.next_id) {
+        while self.is_taken(self.next_id) {
             self.next_id += 1;
         }
         self.next_id += 1;
         self.next_id - 1
+    }
+
+    fn is_taken(&self, id: WatchId) -> bool {
+        self.watchers.contains_key(&id) || self.ended.contains(&id)
     }
 
     fn remove(&mut self, id: WatchId) -> bool {
@@ -328,6 +336,11 @@ impl WatchStream {
 
     async fn cancel_compacted(&mut self, id: WatchId, compacted: Revision) -> Flow {
         self.remove(id);
+        // A client that never cancels them must not make us remember more ids than it may have watches.
+        if self.ended.len() >= self.options.watches_max {
+            self.ended.pop_first();
+        }
+        self.ended.insert(id);
         self.send(Output::Compacted { id, compacted }).await
     }
 

@@ -27,7 +27,7 @@ use crate::encoding::{Record, RecordId};
 use crate::engine::{Engine, EngineFailure, WriteBatch};
 use crate::verdict::Verdict;
 
-pub use state::{Lease, Position, State};
+pub use state::{GrantedLease, Lease, Position, State};
 pub(crate) use txn::read_only;
 
 /// One committed log entry.

@@ -26,7 +26,24 @@ pub struct Position {
 pub struct Lease {
     /// Seconds.
     pub ttl: i64,
+    /// What `State::lease_changes` was when it was granted, which tells it from an earlier lease of the same id. Not
+    /// stored, and not the same on all replicas.
+    pub granted_at: u64,
+    /// The term of the leader that granted it; 0 if that was before this node started. Not stored.
+    pub granted_in: u64,
     pub keys: BTreeSet<Bytes>,
+}
+
+/// A lease as whoever counts its time needs to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantedLease {
+    pub id: LeaseId,
+    /// Seconds.
+    pub ttl: i64,
+    /// See [`Lease::granted_at`].
+    pub granted_at: u64,
+    /// See [`Lease::granted_in`].
+    pub granted_in: u64,
 }
 
 pub struct State {
@@ -104,7 +121,7 @@ impl State {
             }
             MetaKey::Lease(lease) => {
                 let ttl = unzigzag(decode_number(value)?);
-                self.leases.insert(lease, Lease { ttl, keys: BTreeSet::new() });
+                self.leases.insert(lease, Lease { ttl, granted_at: 0, granted_in: 0, keys: BTreeSet::new() });
             }
             MetaKey::Member(member) => {
                 let attributes = codec::read_attributes(&mut Bytes::copy_from_slice(value));

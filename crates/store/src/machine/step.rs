@@ -75,7 +75,7 @@ impl<'a> Step<'a> {
             Command::DeleteRange(delete) => self.delete_range(&delete, answer),
             Command::Txn(txn) => self.txn(&txn, answer),
             Command::Compact { revision } => Ok(self.compact(revision)),
-            Command::LeaseGrant { lease, ttl } => Ok(self.grant(lease, ttl)),
+            Command::LeaseGrant { lease, ttl } => Ok(self.grant(lease, ttl, term)),
             Command::LeaseRevoke { lease } => Ok(self.revoke(lease)),
             // S12: only the leader that still leads may say that a lease's time is up.
             Command::LeaseExpire { term: decided, .. } if decided != term => Ok(Err(Rejection::Deposed)),
@@ -213,12 +213,14 @@ impl<'a> Step<'a> {
         Ok(Response::Compact { revision: self.state.revision })
     }
 
-    fn grant(&mut self, lease: LeaseId, ttl: i64) -> Verdict {
+    fn grant(&mut self, lease: LeaseId, ttl: i64, term: u64) -> Verdict {
         if self.state.leases.contains_key(&lease) {
             return Err(Rejection::LeaseExists);
         }
-        self.state.leases.insert(lease, super::Lease { ttl, keys: Default::default() });
         self.state.lease_changes += 1;
+        let granted_at = self.state.lease_changes;
+        let granted = super::Lease { ttl, granted_at, granted_in: term, keys: Default::default() };
+        self.state.leases.insert(lease, granted);
         self.batch.put(Table::Meta, MetaKey::Lease(lease).encode(), encode_signed(ttl));
         Ok(Response::LeaseGrant { revision: self.state.revision, lease, ttl })
     }

@@ -114,17 +114,27 @@ fn choose(view: &View<'_>, txn: &Txn) -> Result<Path, EngineFailure> {
     Ok(path)
 }
 
-/// Everything on the chosen path that could refuse the transaction.
+/// Everything on the chosen path that could refuse the transaction: every put, at any depth, before any range. A
+/// transaction with two faults is refused for the one that etcd finds first.
 fn check(state: &State, txn: &Txn, path: &Path) -> Result<(), Rejection> {
+    check_each(txn, path, &|op| if let TxnOp::Put(put) = op { check_put(state, put) } else { Ok(()) })?;
+    check_each(txn, path, &|op| if let TxnOp::Range(range) = op { check_range(state, range) } else { Ok(()) })
+}
+
+/// Looks at every operation on the chosen path, in order, except for those that only hold others.
+fn check_each(
+    txn: &Txn,
+    path: &Path,
+    verdict: &dyn Fn(&TxnOp) -> Result<(), Rejection>,
+) -> Result<(), Rejection> {
     let mut nested = path.nested.iter();
     for op in path.branch(txn) {
         match op {
-            TxnOp::Put(put) => check_put(state, put)?,
-            TxnOp::Range(range) => check_range(state, range)?,
-            TxnOp::DeleteRange(_) => {}
             TxnOp::Txn(inner) => {
-                check(state, inner, nested.next().expect("a path was chosen for each nested transaction"))?;
+                let path = nested.next().expect("a path was chosen for each nested transaction");
+                check_each(inner, path, verdict)?;
             }
+            op => verdict(op)?,
         }
     }
     Ok(())

@@ -289,22 +289,31 @@ impl Model {
         (succeeded, if succeeded { &txn.success } else { &txn.failure })
     }
 
+    /// All puts of the path come before all ranges.
     fn check(&self, txn: &Txn) -> Result<(), Rejection> {
-        for op in self.taken(txn).1 {
+        let ops = self.path(txn);
+        for op in &ops {
+            if let TxnOp::Put(put) = op {
+                self.check_exists(put)?;
+                self.check_lease(put)?;
+            }
+        }
+        for op in &ops {
             match op {
-                TxnOp::Put(put) => {
-                    self.check_exists(put)?;
-                    self.check_lease(put)?;
-                }
                 TxnOp::Range(read) if read.revision > self.revision().wire() => return Err(self.future()),
                 TxnOp::Range(read) if read.revision != 0 && read.revision < self.compacted => {
                     return Err(self.compacted());
                 }
-                TxnOp::Range(_) | TxnOp::DeleteRange(_) => {}
-                TxnOp::Txn(inner) => self.check(inner)?,
+                _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Every operation that runs, in order.
+    fn path<'t>(&self, txn: &'t Txn) -> Vec<&'t TxnOp> {
+        let ops = self.taken(txn).1.iter();
+        ops.flat_map(|op| if let TxnOp::Txn(inner) = op { self.path(inner) } else { vec![op] }).collect()
     }
 
     fn branch(&self, txn: &Txn, draft: &mut Draft) -> TxnResult {

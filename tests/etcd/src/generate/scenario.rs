@@ -16,13 +16,15 @@ pub const FIRST_SEED: u64 = 1000;
 const OPS_MAX: usize = 128;
 /// Larger than one watch response of a catching-up watch may hold in revisions (1000).
 const MANY_REVISIONS: u32 = 1100;
+/// Seconds that a lease which is to expire lives: enough to attach keys to it on a machine that is busy with others.
+const EXPIRY_TTL: i64 = 8;
 
 /// Writes one scenario's steps.
 type Scenario = fn(&mut Maker);
 
 /// All scenarios, each resetting the store.
 pub fn scenarios() -> Vec<Sequence> {
-    let all: [(&str, Scenario); 11] = [
+    let all: [(&str, Scenario); 14] = [
         ("empty store", empty_store),
         ("operation limit", operation_limit),
         ("duplicate keys", duplicate_keys),
@@ -32,6 +34,9 @@ pub fn scenarios() -> Vec<Sequence> {
         ("many watches on a stream", many_watches),
         ("fragments", fragments),
         ("lease expiry", lease_expiry),
+        ("lease granted again", lease_again),
+        ("id of a compacted watch", compacted_watch_id),
+        ("order of checks", order_of_checks),
         ("alarm: no space", alarm_no_space),
         ("alarm: corrupt", alarm_corrupt),
     ];
@@ -150,14 +155,14 @@ fn duplicate_keys(maker: &mut Maker) {
     }
 }
 
-/// Just under the limit of 1.5 MiB, and above it, alone and as the sum of a transaction.
+/// Just under the limit of 1.5 MiB, and above it, alone and as the sum of a transaction; and above that of a message.
 fn request_too_large(maker: &mut Maker) {
     let half = || Op::Put(PutStep { key: text(b"a"), value: Blob::filled(800_000, 1), ..PutStep::default() });
     let other =
         || Op::Put(PutStep { key: text(b"b"), value: Blob::filled(800_000, 2), ..PutStep::default() });
     maker.add([put(b"a", Blob::filled(1_500_000, b'x')), put(b"a", Blob::filled(1_600_000, b'y'))]);
     maker.add([Step::Txn(TxnStep { success: vec![half(), other()], ..TxnStep::default() })]);
-    maker.add([Step::Range(all_keys())]);
+    maker.add([put(b"a", Blob::filled(2_500_000, b'z')), Step::Range(all_keys())]);
 }
 
 /// A delete at exactly the compacted revision is still delivered and readable; one below it is gone.
@@ -225,7 +230,7 @@ fn fragments(maker: &mut Maker) {
 }
 
 /// A lease that expires takes its keys with it in one revision; one without keys leaves no trace; one that is kept
-/// alive stays. The second expires later than the first by more than the servers' clocks can differ.
+/// alive stays. One lease at a time: which of two ends first would depend on the machine.
 fn lease_expiry(maker: &mut Maker) {
     let (first, second, empty, kept) =
         (LeaseRef::Slot(1), LeaseRef::Id(9), LeaseRef::Slot(2), LeaseRef::Slot(3));
@@ -233,15 +238,78 @@ fn lease_expiry(maker: &mut Maker) {
         Step::Put(PutStep { key: Blob::fixed(key), value: text(b"v"), lease, ..PutStep::default() })
     };
     let gone = |key: &'static [u8]| Step::AwaitGone { key: Blob::fixed(key), end: Blob::default() };
-    maker.add([Step::Grant { lease: first, ttl: 2 }, Step::Grant { lease: second, ttl: 7 }]);
     maker.add([Step::Grant { lease: empty, ttl: 1 }, Step::Grant { lease: kept, ttl: 1000 }]);
+    maker.add([attached(b"e", kept), Step::Watch(watch_all(0, Rev::Unset))]);
+    maker.add([Step::Grant { lease: first, ttl: EXPIRY_TTL }]);
     maker.add([attached(b"c", first), attached(b"a", first), attached(b"b", first)]);
-    maker.add([attached(b"d", second), attached(b"e", kept), Step::Watch(watch_all(0, Rev::Unset))]);
     maker.add([gone(b"a"), Step::Range(all_keys()), Step::Settle]);
+    maker.add([Step::Grant { lease: second, ttl: EXPIRY_TTL }, attached(b"d", second)]);
     maker.add([gone(b"d"), Step::Range(all_keys()), Step::Settle, Step::Leases]);
     maker.add([Step::TimeToLive { lease: first, keys: true }, Step::KeepAlive { lease: second }]);
     maker.add([Step::TimeToLive { lease: kept, keys: true }, Step::Revoke { lease: first }]);
     maker.leases.push(kept);
+}
+
+/// A lease granted again under its id, and one revoked and granted anew, has the time of the last grant.
+fn lease_again(maker: &mut Maker) {
+    let lease = LeaseRef::Id(77);
+    let grant = |ttl| Step::Grant { lease, ttl };
+    let look = || [Step::TimeToLive { lease, keys: true }, Step::KeepAlive { lease }];
+    maker.add([grant(700)]);
+    maker.add(look());
+    maker.add([grant(900)]);
+    maker.add(look());
+    maker.add([Step::Revoke { lease }, grant(5000)]);
+    maker.add(look());
+    maker.add([Step::Put(PutStep { key: text(b"a"), value: text(b"v"), lease, ..PutStep::default() })]);
+    maker.add([Step::Revoke { lease }, grant(800)]);
+    maker.add(look());
+    // Nobody can have the lease without a number.
+    let none = LeaseRef::None;
+    maker.add([Step::Revoke { lease: none }, Step::KeepAlive { lease: none }]);
+    maker.add([Step::TimeToLive { lease: none, keys: true }]);
+    maker.leases.push(lease);
+}
+
+/// A watch that a compaction ends keeps its id until the client cancels it.
+fn compacted_watch_id(maker: &mut Maker) {
+    let below = |id| Step::Watch(WatchStep { id, ..watch_all(0, Rev::Compacted(-1)) });
+    let now = |id| Step::Watch(WatchStep { id, ..watch_all(0, Rev::Unset) });
+    maker.add([put(b"a", text(b"1")), put(b"a", text(b"2"))]);
+    maker.add([Step::Compact { revision: Rev::Now(0), physical: false }]);
+    maker.add([below(5), Step::Settle, now(5), now(0), below(0), Step::Settle, now(0)]);
+    maker.add([Step::CancelWatch { stream: 0, id: 5 }, now(5), Step::CancelWatch { stream: 0, id: 5 }]);
+    maker.add([Step::CancelWatch { stream: 0, id: 5 }, put(b"a", text(b"3")), Step::Settle]);
+}
+
+/// Of several faults a transaction is refused for that of a put, wherever it stands.
+fn order_of_checks(maker: &mut Maker) {
+    let future = || Op::Range(RangeStep { revision: Rev::Now(5), ..all_keys() });
+    let compacted = || Op::Range(RangeStep { revision: Rev::Compacted(-1), ..all_keys() });
+    let orphan = || Op::Put(PutStep { key: text(b"a"), lease: LeaseRef::Id(424_242), ..PutStep::default() });
+    let absent = || Op::Put(PutStep { key: text(b"zz"), ignore_value: true, ..PutStep::default() });
+    let both = || {
+        let lease = LeaseRef::Id(424_242);
+        Op::Put(PutStep { key: text(b"zz"), ignore_value: true, lease, ..PutStep::default() })
+    };
+    let inner = |ops: Vec<Op>| Op::Txn(TxnStep { success: ops, ..TxnStep::default() });
+    maker.add([put(b"a", text(b"1")), put(b"b", text(b"1"))]);
+    maker.add([Step::Compact { revision: Rev::Now(0), physical: false }, put(b"c", text(b"1"))]);
+    for ops in [
+        vec![future(), orphan()],
+        vec![orphan(), future()],
+        vec![compacted(), absent()],
+        vec![future(), compacted()],
+        vec![compacted(), future()],
+        vec![future(), inner(vec![orphan()])],
+        vec![inner(vec![future()]), absent()],
+        vec![inner(vec![future()]), inner(vec![absent(), orphan()])],
+        vec![both()],
+    ] {
+        maker.add([Step::Txn(TxnStep { success: ops, ..TxnStep::default() })]);
+    }
+    let Op::Put(alone) = both() else { return };
+    maker.add([Step::Put(alone), Step::Range(all_keys())]);
 }
 
 fn with_alarm(maker: &mut Maker, alarm: i32) {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::{cluster, number};
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn put_and_get() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
     for (key, value) in [("a/1", "one"), ("a/2", "two"), ("a/3", "three"), ("b", "bee")] {
@@ -46,7 +45,6 @@ async fn put_and_get() {
 }
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn revisions_and_deletion() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
     etcdctl.ok(&["put", "k", "first"]).await;
@@ -79,7 +77,6 @@ async fn revisions_and_deletion() {
 }
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn transactions() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
     let txn = async |input: &str| {
@@ -106,7 +103,6 @@ async fn transactions() {
 
 /// Every node answers, and writes through one are read through another.
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn every_node_serves_and_the_loss_of_one_does_not_show() {
     let Some((mut cluster, etcdctl)) = cluster().await else { return };
     let endpoints = cluster.endpoints();

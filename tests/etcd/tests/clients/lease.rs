@@ -1,7 +1,5 @@
 //! Leases with etcdctl, and what it builds on them: locks and elections.
 
-use std::time::Duration;
-
 use setpoint_etcd_tests::etcdctl::Etcdctl;
 
 use crate::cluster;
@@ -17,7 +15,6 @@ async fn grant(etcdctl: &Etcdctl, seconds: &str) -> String {
 }
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn lease_commands() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
     let id = grant(&etcdctl, "600").await;
@@ -40,30 +37,29 @@ async fn lease_commands() {
     assert!(orphan.contains("etcdserver: requested lease not found"), "{orphan}");
 }
 
-/// A lease that nobody keeps alive ends and takes its key with it; one that is kept alive does not.
+/// A lease that nobody keeps alive ends and takes its key with it. One that was granted before it, for as long, and is
+/// kept alive does not.
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn leases_expire_unless_kept_alive() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
-    let (lost, kept) = (grant(&etcdctl, "3").await, grant(&etcdctl, "3").await);
-    etcdctl.ok(&["put", "lost", "1", &format!("--lease={lost}")]).await;
-    etcdctl.ok(&["put", "kept", "1", &format!("--lease={kept}")]).await;
+    let kept = grant(&etcdctl, "15").await;
     let mut keeper = etcdctl.spawn(&["lease", "keep-alive", &kept]);
-    assert_eq!(keeper.line().await, format!("lease {kept} keepalived with TTL(3)"));
-    let mut watch = etcdctl.spawn(&["watch", "lost"]);
-    assert_eq!(watch.lines(2).await, ["DELETE", "lost"]);
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(keeper.line().await, format!("lease {kept} keepalived with TTL(15)"));
+    etcdctl.ok(&["put", "kept", "1", &format!("--lease={kept}")]).await;
+    let lost = grant(&etcdctl, "15").await;
+    etcdctl.ok(&["put", "lost", "1", &format!("--lease={lost}")]).await;
+    let mut watch = etcdctl.spawn(&["watch", "lost", "--rev=1"]);
+    assert_eq!(watch.lines(5).await, ["PUT", "lost", "1", "DELETE", "lost"]);
     assert_eq!(etcdctl.ok(&["get", "", "--prefix"]).await, "kept\n1\n");
 }
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn lock_and_elect() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
-    let mut holder = etcdctl.spawn(&["lock", "door", "--ttl=5"]);
+    let mut holder = etcdctl.spawn(&["lock", "door", "--ttl=20"]);
     let key = holder.line().await;
     assert!(key.starts_with("door/"), "{key}");
-    let mut waiter = etcdctl.spawn(&["lock", "door", "--ttl=5"]);
+    let mut waiter = etcdctl.spawn(&["lock", "door", "--ttl=20"]);
     assert!(etcdctl.ok(&["get", "door/", "--prefix", "--keys-only"]).await.contains(&key));
     // The holder is killed, its lease ends, and the lock passes on.
     drop(holder);

@@ -2,7 +2,7 @@
 //!
 //! What they print and return is what users of etcd see, so that is what is checked. With
 //! `SETPOINT_CLIENTS_TARGET=etcd` the same tests run against a real etcd, to see that they ask for the right things.
-//! The tests with the crate need the feature `rust-client`.
+//! The tests with the crate need the feature `rust-client`; `scripts/test-rust-client` runs them.
 
 mod kv;
 mod lease;
@@ -27,7 +27,7 @@ async fn cluster() -> Option<(Testbed, Etcdctl)> {
             return None;
         }
     };
-    let testbed = Testbed::start(&binaries, 3).await.unwrap_or_else(|error| panic!("{error}"));
+    let testbed = Testbed::start(3).await.unwrap_or_else(|error| panic!("{error}"));
     let etcdctl = Etcdctl::new(&binaries, &testbed.endpoints());
     Some((testbed, etcdctl))
 }

@@ -1,5 +1,6 @@
 //! Maintenance with etcdctl.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,6 +15,13 @@ fn per_endpoint(answer: &Value, expected: usize) -> &[Value] {
     all
 }
 
+/// The leader, if all nodes know one and it is the same.
+fn one_leader(status: &Value) -> Option<u64> {
+    let leaders: BTreeSet<u64> =
+        per_endpoint(status, 3).iter().map(|node| id(&node["Status"]["leader"])).collect();
+    leaders.first().copied().filter(|leader| leaders.len() == 1 && *leader != 0)
+}
+
 /// Text of that length which a store cannot make much shorter: hexadecimal digits, half of it information.
 fn incompressible(length: usize) -> String {
     let blocks = (0_u32..).map(|block| Sha256::digest(block.to_le_bytes()));
@@ -22,20 +30,14 @@ fn incompressible(length: usize) -> String {
 }
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn endpoint_commands() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
     for number in 0..20 {
         etcdctl.ok(&["put", &format!("k{number}"), "v"]).await;
     }
-    let status = etcdctl.json(&["endpoint", "status"]).await;
+    let status = etcdctl.json_until(&["endpoint", "status"], |status| one_leader(status).is_some()).await;
     let status: Vec<&Value> = per_endpoint(&status, 3).iter().map(|node| &node["Status"]).collect();
-    let leaders: std::collections::BTreeSet<u64> =
-        status.iter().map(|status| id(&status["leader"])).collect();
-    assert_eq!(leaders.len(), 1, "one leader: {status:?}");
-    assert_ne!(leaders.first(), Some(&0));
-    let members: std::collections::BTreeSet<u64> =
-        status.iter().map(|status| id(&status["header"]["member_id"])).collect();
+    let members: BTreeSet<u64> = status.iter().map(|status| id(&status["header"]["member_id"])).collect();
     assert_eq!(members.len(), 3, "three different members: {status:?}");
     assert!(status.iter().all(|status| number(&status["dbSize"]) > 0), "{status:?}");
     let versions = status.iter().map(|status| status["version"].as_str().unwrap_or_default());
@@ -43,14 +45,15 @@ async fn endpoint_commands() {
 
     let health = etcdctl.json(&["endpoint", "health", "--cluster"]).await;
     assert!(per_endpoint(&health, 3).iter().all(|node| node["health"] == true), "{health}");
-    let hashes = etcdctl.json(&["endpoint", "hashkv"]).await;
-    let distinct: std::collections::BTreeSet<u64> =
-        per_endpoint(&hashes, 3).iter().map(|node| id(&node["HashKV"]["hash"])).collect();
-    assert_eq!(distinct.len(), 1, "the nodes hold the same: {hashes}");
+    // Each node answers for itself, and one of them may have been told of the last put a little later.
+    let same = |hashes: &Value| {
+        let hash = |node: &Value| id(&node["HashKV"]["hash"]);
+        per_endpoint(hashes, 3).iter().map(hash).collect::<BTreeSet<u64>>().len() == 1
+    };
+    etcdctl.json_until(&["endpoint", "hashkv"], same).await;
 }
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn alarms_and_defragmentation() {
     let Some((cluster, etcdctl)) = cluster().await else { return };
     assert_eq!(etcdctl.ok(&["alarm", "list"]).await, "");
@@ -63,7 +66,6 @@ async fn alarms_and_defragmentation() {
 
 /// The snapshot's last 32 bytes are the SHA-256 of the rest; etcdctl refuses to keep one whose size says otherwise.
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn snapshot_save() {
     let Some((cluster, etcdctl)) = cluster().await else { return };
     for number in 0..5 {
@@ -81,12 +83,11 @@ async fn snapshot_save() {
 }
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn move_leader() {
     let Some((cluster, etcdctl)) = cluster().await else { return };
-    let status = etcdctl.json(&["endpoint", "status"]).await;
+    let status = etcdctl.json_until(&["endpoint", "status"], |status| one_leader(status).is_some()).await;
+    let leader = one_leader(&status).unwrap_or_default();
     let nodes = per_endpoint(&status, 3);
-    let leader = id(&nodes[0]["Status"]["leader"]);
     let member = |node: &&Value| id(&node["Status"]["header"]["member_id"]);
     let target =
         nodes.iter().map(|node| member(&node)).find(|other| *other != leader).expect("there are followers");
@@ -97,19 +98,19 @@ async fn move_leader() {
     assert!(refused.contains("no leader endpoint given at"), "{refused}");
     let moved = etcdctl.ok(&["move-leader", &target_name]).await;
     assert!(moved.contains(&format!("Leadership transferred from {leader:x} to {target_name}")), "{moved}");
-    let status = etcdctl.json(&["endpoint", "status"]).await;
-    assert!(per_endpoint(&status, 3).iter().all(|node| id(&node["Status"]["leader"]) == target), "{status}");
+    etcdctl.json_until(&["endpoint", "status"], |status| one_leader(status) == Some(target)).await;
     assert_eq!(etcdctl.ok(&["put", "k", "v"]).await, "OK\n");
 }
 
-/// The smallest load of etcd's own check: 150 puts a second for a minute.
+/// The smallest load of etcd's own check: 150 puts a second for a minute. Its verdicts on speed depend on the machine and
+/// on what else runs there; that every put was carried out does not.
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn check_perf() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
-    let printed = etcdctl.feed(&["check", "perf", "--load=s"], "", Duration::from_secs(120)).await;
-    // Its verdict on latency depends on the machine; that the load was carried does not.
-    assert!(printed.stdout.contains("PASS: Throughput is"), "{}{}", printed.stdout, printed.stderr);
+    let printed = etcdctl.feed(&["check", "perf", "--load=s"], "", Duration::from_secs(300)).await;
+    let (out, complaint) = (&printed.stdout, &printed.stderr);
+    assert!(out.contains("Throughput") && out.contains("Slowest request took"), "{out}{complaint}");
+    assert!(!out.contains("too many errors") && !out.contains("ERROR("), "{out}{complaint}");
     assert_eq!(
         etcdctl.ok(&["get", "/etcdctl-check-perf/", "--prefix", "--keys-only"]).await,
         "",

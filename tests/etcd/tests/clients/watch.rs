@@ -3,7 +3,6 @@
 use crate::{cluster, number};
 
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn watch_history_and_present() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
     etcdctl.ok(&["put", "k", "one"]).await;
@@ -32,7 +31,6 @@ async fn watch_history_and_present() {
 
 /// Several watches on one stream, and progress on request.
 #[tokio::test]
-#[ignore = "needs setpointd"]
 async fn watch_interactively() {
     let Some((_cluster, etcdctl)) = cluster().await else { return };
     etcdctl.ok(&["put", "k", "before"]).await;

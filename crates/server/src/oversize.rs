@@ -1,0 +1,53 @@
+//! A message that is too large for us, refused in the words clients of etcd know.
+//!
+//! The gRPC library refuses it before any service sees it, with a code and a text of its own.
+//!
+//! Not here: requests that fit a message but not the log (`etcd::kv` refuses those).
+
+use http::Response;
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+/// Turns the library's refusal into etcd's; leaves every other answer as it is.
+pub fn in_etcds_words(response: Response<Body>) -> Response<Body> {
+    let refusal = Status::from_header_map(response.headers())
+        .filter(|status| status.code() == Code::OutOfRange)
+        .and_then(|status| translate(status.message()));
+    match refusal {
+        Some(text) => Status::resource_exhausted(text).into_http(),
+        None => response,
+    }
+}
+
+fn translate(text: &str) -> Option<String> {
+    let sizes = text.strip_prefix("Error, decoded message length too large: found ")?;
+    let (size, limit) = sizes.split_once(" bytes, the limit is: ")?;
+    let limit = limit.strip_suffix(" bytes")?;
+    Some(format!("grpc: received message larger than max ({size} vs. {limit})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(status: Status) -> Status {
+        let response = in_etcds_words(status.into_http());
+        Status::from_header_map(response.headers()).expect("a refusal stays one")
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_is_refused_as_etcd_does() {
+        let text =
+            "Error, decoded message length too large: found 2200012 bytes, the limit is: 2097152 bytes";
+        let refusal = answered(Status::out_of_range(text));
+        assert_eq!(refusal.code(), Code::ResourceExhausted);
+        assert_eq!(refusal.message(), "grpc: received message larger than max (2200012 vs. 2097152)");
+    }
+
+    #[test]
+    fn other_refusals_stay_as_they_are() {
+        let future = "etcdserver: mvcc: required revision is a future revision";
+        let refusal = answered(Status::out_of_range(future));
+        assert_eq!((refusal.code(), refusal.message()), (Code::OutOfRange, future));
+    }
+}
