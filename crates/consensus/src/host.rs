@@ -14,6 +14,9 @@ pub trait Host: Send + Sync + 'static {
     /// reported: it shows up in the log or it does not.
     fn refused(&self, command: Bytes, reason: Refusal);
 
+    /// True if the state machine has seen the node take part, in this life or an earlier one.
+    fn has_met(&self, node: NodeId) -> bool;
+
     /// This node has stopped and will not recover by itself: its log or its state machine failed. Called once.
     fn fatal(&self, failure: FatalError);
 }

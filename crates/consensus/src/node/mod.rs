@@ -4,15 +4,19 @@
 //! |---|---|
 //! | `build` | putting the parts together and starting them |
 //! | `status` | what the node knows of the cluster, kept current for whoever watches |
+//! | `vigil` | whether the leader is still there |
 //! | `members` | initialising the cluster and changing its members |
 //! | `leadership` | handing the leadership over, and stopping in good order |
+//! | `acquaintance` | who has taken part, and who was removed |
 //! | `join` | asking to become a member, before there is a node |
 
+mod acquaintance;
 mod build;
 mod join;
 mod leadership;
 mod members;
 mod status;
+mod vigil;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,11 +28,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::acquaintance::{AcquaintanceError, Standing, ask_standing};
 pub use self::build::Seams;
 pub use self::join::{JoinError, join};
 pub use self::status::{MemberStatus, Role, Status};
 
 pub(crate) use self::status::Route;
+pub(crate) use self::vigil::Leadership;
 
 use crate::config::Config;
 use crate::counters::{Counters, Counts};
@@ -66,6 +72,8 @@ struct Inner {
     progress: Arc<Progress>,
     counters: Arc<Counters>,
     receiver: Receiver,
+    inquiry: acquaintance::Inquiry,
+    hearing: Arc<vigil::Hearing>,
     route: watch::Receiver<Route>,
     status: watch::Receiver<Status>,
     /// One change of the membership at a time, from its checks to its end.
@@ -181,10 +189,12 @@ impl Node {
             }
             Question::RemoveMember(node) => {
                 let removed = Box::pin(self.remove(node)).await;
-                removed.map(|()| Answer::MemberRemoved).map_err(|error| match error {
-                    MemberError::NotLeader { .. } => CallError::NoLeader,
-                    MemberError::NoQuorum => CallError::NoQuorum,
-                    other => CallError::Refused(ServiceRefusal(other.to_string())),
+                removed.map(|()| Answer::MemberRemoved).or_else(|error| match error {
+                    // It asks to be gone, perhaps for the second time.
+                    MemberError::NotFound { .. } => Ok(Answer::MemberRemoved),
+                    MemberError::NotLeader { .. } => Err(CallError::NoLeader),
+                    MemberError::NoQuorum => Err(CallError::NoQuorum),
+                    other => Err(CallError::Refused(ServiceRefusal(other.to_string()))),
                 })
             }
         }
@@ -208,6 +218,11 @@ impl Node {
 
     pub(crate) fn identity(&self) -> &Identity {
         &self.inner.identity
+    }
+
+    /// A message came in that only a leader sends.
+    pub(crate) fn heard(&self, from: Leadership) {
+        self.inner.hearing.note(from);
     }
 
     pub(crate) fn receiver(&self) -> &Receiver {

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use setpoint_consensus::{
     Admission, FatalError, Host, LeaderService, Member, Newcomer, Node, Peer, Refusal, ServiceRefusal,
 };
+use setpoint_types::NodeId;
 
 #[derive(Default)]
 pub struct TestHost {
@@ -26,6 +27,10 @@ impl TestHost {
 impl Host for TestHost {
     fn refused(&self, command: Bytes, reason: Refusal) {
         self.refused.lock().push((command, reason));
+    }
+
+    fn has_met(&self, _node: NodeId) -> bool {
+        false
     }
 
     fn fatal(&self, failure: FatalError) {
