@@ -6,6 +6,7 @@
 mod commands;
 mod config;
 mod engines;
+mod founding;
 mod host;
 mod http;
 mod identity;
@@ -14,6 +15,7 @@ mod measure;
 mod metrics;
 mod node;
 mod options;
+mod restored;
 mod tls;
 
 use std::error::Error;
