@@ -130,27 +130,28 @@ impl<F: FnMut(u64, Bytes) -> Result<(), BackupError>> Write for Sink<'_, F> {
     }
 }
 
-/// Checks a backup file and unpacks it into `folder`, which must not exist.
-pub fn unpack(backup: &Path, folder: &Path) -> Result<(), BackupError> {
+/// Checks a backup file and unpacks it into `folder`, which must not exist. Returns the checksum it ends with.
+pub fn unpack(backup: &Path, folder: &Path) -> Result<[u8; HASH], BackupError> {
     let size = fs::metadata(backup).map_err(io_error(backup))?.len();
     if size <= HASH as u64 || !(size - HASH as u64).is_multiple_of(BLOCK) {
         return Err(BackupError::Incomplete { path: backup.to_owned() });
     }
-    verify(backup, size - HASH as u64)?;
+    let hash = verify(backup, size - HASH as u64)?;
     fs::create_dir_all(folder).map_err(io_error(folder))?;
     let content = File::open(backup).map_err(io_error(backup))?.take(size - HASH as u64);
     // The archive crate refuses names that would leave the folder.
-    tar::Archive::new(content).unpack(folder).map_err(io_error(folder))
+    tar::Archive::new(content).unpack(folder).map_err(io_error(folder))?;
+    Ok(hash)
 }
 
-fn verify(backup: &Path, content_size: u64) -> Result<(), BackupError> {
+fn verify(backup: &Path, content_size: u64) -> Result<[u8; HASH], BackupError> {
     let mut file = File::open(backup).map_err(io_error(backup))?;
     let mut hash = Sha256::new();
     io::copy(&mut (&mut file).take(content_size), &mut hash).map_err(io_error(backup))?;
     let mut expected = [0; HASH];
     file.read_exact(&mut expected).map_err(io_error(backup))?;
     if hash.finalize()[..] == expected {
-        Ok(())
+        Ok(expected)
     } else {
         Err(BackupError::Damaged { path: backup.to_owned() })
     }

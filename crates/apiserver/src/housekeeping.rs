@@ -1,5 +1,5 @@
-//! What a node does by itself: says who it is, minds its space, and, as the leader, compacts history and lets learners
-//! vote once they have caught up.
+//! What a node does by itself: says who it is, minds its space, and, as the leader, compacts history, lets learners vote
+//! once they have caught up and forgets members that are gone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,6 +69,7 @@ impl Housekeeping {
                 continue;
             }
             self.promote_learners().await;
+            self.forget_removed().await;
             if Instant::now() >= compact_at {
                 compact_at = Instant::now() + COMPACT_EVERY;
                 self.compact(&past).await;
@@ -102,6 +103,18 @@ impl Housekeeping {
                 Ok(()) => tracing::info!(member = %learner, "a learner has caught up and votes now"),
                 Err(MemberError::LearnerNotReady { .. }) => {}
                 Err(error) => tracing::debug!(member = %learner, %error, "a learner was not promoted"),
+            }
+        }
+    }
+
+    /// Deletes what members had published that are gone. Usually done by whoever removed them, unless it went itself.
+    async fn forget_removed(&self) {
+        let published = self.replica.store.members();
+        // Looked at afterwards: whoever has published was a member before.
+        let status = self.replica.node.current_status();
+        for member in published.into_keys().filter(|id| !status.members.contains_key(id)) {
+            if let Err(error) = self.replica.propose(Command::RemoveMember { member }).await {
+                tracing::debug!(%member, %error, "what a removed member had published is not deleted yet");
             }
         }
     }

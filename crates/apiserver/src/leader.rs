@@ -4,19 +4,21 @@
 //! that the asking node can say exactly what etcd would.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use prost::Message;
 use setpoint_api::setpoint::peer::v1::{
     AddMember, LeaderReply, LeaderRequest, LeaseLifetimeIs, LeasesRenewed, MemberChanged, Refusal,
-    leader_reply, leader_request,
+    RemoveMember, leader_reply, leader_request,
 };
 use setpoint_consensus::{
-    Admission, CallError, LeaderService, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal, Standing,
+    Admission, CallError, LeaderService, Mandate, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal,
 };
 use setpoint_store::command::Command;
 use setpoint_types::{LeaseId, NodeId};
+use tokio::time::{Instant, sleep};
 
 use crate::etcd::error::EtcdError;
 use crate::lease::Lessor;
@@ -25,16 +27,32 @@ use crate::replica::Replica;
 use leader_reply::Reply;
 use leader_request::Request;
 
+/// No reply of the kind that was asked for.
+struct Failure {
+    error: EtcdError,
+    /// The leader may have done what was asked.
+    perhaps_done: bool,
+}
+
 /// Asks whoever leads.
 pub async fn ask(node: &Node, request: Request) -> Result<Reply, EtcdError> {
+    try_ask(node, request).await.map_err(|failure| failure.error)
+}
+
+async fn try_ask(node: &Node, request: Request) -> Result<Reply, Failure> {
     let request = LeaderRequest { request: Some(request) };
-    let reply = node.call_leader(request.encode_to_vec().into()).await.map_err(|error| match error {
-        CallError::NoLeader | CallError::Broken => EtcdError::NoLeader,
-        CallError::Overloaded => EtcdError::TooManyRequests,
-        CallError::ShuttingDown => EtcdError::Stopped,
-        CallError::NoQuorum | CallError::TimedOut | CallError::Refused(_) => EtcdError::Timeout,
+    let reply = node.call_leader(request.encode_to_vec().into()).await.map_err(|error| {
+        let (error, perhaps_done) = match error {
+            CallError::NoLeader => (EtcdError::NoLeader, false),
+            CallError::Broken => (EtcdError::NoLeader, true),
+            CallError::Overloaded => (EtcdError::TooManyRequests, false),
+            CallError::ShuttingDown => (EtcdError::Stopped, true),
+            CallError::NoQuorum | CallError::TimedOut => (EtcdError::Timeout, true),
+            CallError::Refused(_) => (EtcdError::Timeout, false),
+        };
+        Failure { error, perhaps_done }
     })?;
-    decoded(reply)
+    decoded(reply).map_err(|error| Failure { error, perhaps_done: error == EtcdError::Timeout })
 }
 
 fn decoded(reply: Bytes) -> Result<Reply, EtcdError> {
@@ -42,6 +60,31 @@ fn decoded(reply: Bytes) -> Result<Reply, EtcdError> {
         Some(Reply::Refusal(refusal)) => Err(refusal_named(&refusal.reason)),
         Some(reply) => Ok(reply),
         None => Err(EtcdError::Timeout),
+    }
+}
+
+/// Between two attempts at a removal.
+const REMOVE_AGAIN: Duration = Duration::from_millis(50);
+
+/// Has a member removed. A leader that is to go hands its office over in the middle of it, and the connection this
+/// request came by may break: so it is made again, of whoever leads by then. If the member is gone by then, it was this
+/// request that may have removed it.
+pub async fn remove_member(node: &Node, id: NodeId, deadline: Instant) -> Result<(), EtcdError> {
+    let mut perhaps_done = false;
+    loop {
+        let failure = match try_ask(node, Request::RemoveMember(RemoveMember { id: id.0 })).await {
+            Ok(_) => return Ok(()),
+            Err(failure) => failure,
+        };
+        match failure.error {
+            EtcdError::MemberNotFound if perhaps_done => return Ok(()),
+            _ if perhaps_done && id == node.id() && node.is_removed() => return Ok(()),
+            EtcdError::NoLeader | EtcdError::Timeout | EtcdError::Unhealthy if Instant::now() < deadline => {
+                perhaps_done |= failure.perhaps_done;
+                sleep(REMOVE_AGAIN).await;
+            }
+            error => return Err(error),
+        }
     }
 }
 
@@ -92,18 +135,14 @@ impl LeaderDesk {
             .ok_or_else(|| ServiceRefusal("the node is still starting; try again".to_owned()))
     }
 
-    fn answer(
-        &self,
-        request: Bytes,
-        standing: Standing,
-    ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
+    fn answer(&self, request: Bytes, mandate: Mandate) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
         let staff = self.staff();
         Box::pin(async move {
             let Ok(staff) = staff else { return Ok(encoded(refusal(EtcdError::Starting))) };
             let request = LeaderRequest::decode(request).ok().and_then(|request| request.request);
             let request =
                 request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
-            Ok(encoded(staff.answer(request, standing).await.unwrap_or_else(refusal)))
+            Ok(encoded(staff.answer(request, mandate).await.unwrap_or_else(refusal)))
         })
     }
 }
@@ -117,9 +156,9 @@ impl LeaderService for LeaderDesk {
         &self,
         _node: &Node,
         request: Bytes,
-        standing: Standing,
+        mandate: Mandate,
     ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
-        self.answer(request, standing)
+        self.answer(request, mandate)
     }
 
     fn join(
@@ -133,17 +172,17 @@ impl LeaderService for LeaderDesk {
 }
 
 impl Staff {
-    async fn answer(&self, request: Request, standing: Standing) -> Result<Reply, EtcdError> {
+    async fn answer(&self, request: Request, mandate: Mandate) -> Result<Reply, EtcdError> {
         match request {
             Request::RenewLeases(renew) => {
                 // A deposed leader that does not know it yet must not promise a lease more time.
-                self.replica.node.settle(standing).await.map_err(|_| EtcdError::NoLeader)?;
+                self.replica.node.settle(mandate).await.map_err(|_| EtcdError::NoLeader)?;
                 let ids: Vec<_> = renew.ids.into_iter().map(LeaseId).collect();
                 let ttls = self.lessor.renew(&ids).ok_or(EtcdError::NoLeader)?;
                 Ok(Reply::LeasesRenewed(LeasesRenewed { ttls }))
             }
             Request::LeaseLifetime(lease) => {
-                self.replica.node.settle(standing).await.map_err(|_| EtcdError::NoLeader)?;
+                self.replica.node.settle(mandate).await.map_err(|_| EtcdError::NoLeader)?;
                 let remaining = self.lessor.remaining(LeaseId(lease.id)).ok_or(EtcdError::NoLeader)?;
                 Ok(Reply::LeaseLifetimeIs(LeaseLifetimeIs { remaining }))
             }
@@ -186,7 +225,13 @@ impl Staff {
 
     async fn remove(&self, id: NodeId) -> Result<NodeId, EtcdError> {
         self.replica.node.remove(id).await.map_err(member_error)?;
-        self.replica.propose(Command::RemoveMember { member: id }).await.map_err(|_| EtcdError::Timeout)?;
+        // What the state knows of it goes too; a leader that removed itself leaves that to its successor (housekeeping),
+        // which also does it if we fail here.
+        if id != self.replica.identity.member
+            && let Err(error) = self.replica.propose(Command::RemoveMember { member: id }).await
+        {
+            tracing::debug!(%error, member = %id, "what a removed member had published is not deleted yet");
+        }
         Ok(id)
     }
 
@@ -260,7 +305,7 @@ mod tests {
     async fn a_leader_that_is_still_starting_says_so() {
         let request = LeaderRequest { request: Some(Request::RenewLeases(RenewLeases { ids: vec![1] })) };
         let reply = LeaderDesk::default()
-            .answer(request.encode_to_vec().into(), Standing::Unconfirmed)
+            .answer(request.encode_to_vec().into(), Mandate::Unconfirmed)
             .await
             .expect("an answer");
         let error = decoded(reply).expect_err("it cannot answer yet");

@@ -69,6 +69,14 @@ impl Default for Timing {
     }
 }
 
+impl Timing {
+    /// A leader that was silent for so long is taken for lost. Two whole elections: each waits for the lease of the
+    /// leader before it and then for a random part, both up to `election_max`.
+    pub fn leader_silence(&self) -> Duration {
+        4 * self.election_max
+    }
+}
+
 /// What is refused beyond.
 #[derive(Clone, Debug)]
 pub struct Limits {

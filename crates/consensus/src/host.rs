@@ -14,6 +14,9 @@ pub trait Host: Send + Sync + 'static {
     /// reported: it shows up in the log or it does not.
     fn refused(&self, command: Bytes, reason: Refusal);
 
+    /// True if the state machine has seen the node take part, in this life or an earlier one.
+    fn has_met(&self, node: NodeId) -> bool;
+
     /// This node has stopped and will not recover by itself: its log or its state machine failed. Called once.
     fn fatal(&self, failure: FatalError);
 }
@@ -38,7 +41,7 @@ pub trait LeaderService: Send + Sync + 'static {
         &self,
         node: &Node,
         request: Bytes,
-        standing: Standing,
+        mandate: Mandate,
     ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>>;
 
     /// A machine wants to become a member. Decides whether, allocates its id and adds it.
@@ -48,7 +51,7 @@ pub trait LeaderService: Send + Sync + 'static {
 /// How sure it is that this node leads, for a request that may not be answered by a deposed leader. `Node::settle` makes
 /// sure and waits for the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Mandate {
     /// A quorum agreed after the request was made. Whatever was acknowledged before it lies at or below `index`.
     Confirmed {
         index: u64,

@@ -47,9 +47,11 @@ pub use config::{Config, Limits, LogRetention, Timing};
 pub use counters::Counts;
 pub use error::{CallError, MemberError, ReadError, StartError, SubmitError};
 pub use host::{
-    Admission, FatalError, Host, LeaderService, Member, Newcomer, Refusal, ServiceRefusal, Standing,
+    Admission, FatalError, Host, LeaderService, Mandate, Member, Newcomer, Refusal, ServiceRefusal,
 };
 pub use machine::{Applied, Committed, Machine, MachineFailure, Payload, Position};
-pub use node::{JoinError, MemberStatus, Node, Role, Seams, Status, join};
+pub use node::{
+    AcquaintanceError, JoinError, MemberStatus, Node, Role, Seams, Standing, Status, ask_standing, join,
+};
 pub use peer::Peer;
 pub use transport::{ConnectError, Connector, Lane, PeerHandler, PeerService, TcpConnector, peer_listener};

@@ -6,6 +6,7 @@
 //! every replica. Not here: the rules of changing a membership (`node::members`).
 
 use bytes::{BufMut, Bytes, BytesMut};
+use setpoint_types::NodeId;
 
 use crate::codec::{CodecError, Wire};
 use crate::raft::StoredMembership;
@@ -51,6 +52,16 @@ impl MembershipRecord {
         &self.stored
     }
 
+    pub fn contains(&self, node: NodeId) -> bool {
+        self.stored.nodes().any(|(id, _)| *id == node.0)
+    }
+
+    /// True if the node was a member and is none any more. Ids are given in order, so one that is not higher than the
+    /// highest was given away once.
+    pub fn is_former(&self, node: NodeId) -> bool {
+        node.0 <= self.highest && !self.contains(node)
+    }
+
     /// The highest id that is or was a member's. Zero before the first.
     pub fn highest(&self) -> u64 {
         self.highest
@@ -76,6 +87,10 @@ mod tests {
     fn the_highest_id_outlives_its_member() {
         let record = MembershipRecord::default().advance(stored(1, &[1, 2, 7])).advance(stored(2, &[1, 2]));
         assert_eq!(record.highest(), 7);
+        assert!(record.is_former(NodeId(7)) && !record.contains(NodeId(7)));
+        assert!(!record.is_former(NodeId(2)), "a member");
+        assert!(!record.is_former(NodeId(8)), "nobody yet");
+        assert!(!MembershipRecord::default().is_former(NodeId(1)), "nothing is known");
         let read = MembershipRecord::decode(Some(&record.encode())).expect("what was encoded decodes");
         assert_eq!(read, record);
     }

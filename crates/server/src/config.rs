@@ -293,7 +293,7 @@ fn logging(settings: &Settings, problems: &mut Problems) -> Logging {
             false
         }
     };
-    Logging { rules: settings.log.clone().unwrap_or_else(|| "info,openraft=warn".to_owned()), json }
+    Logging { rules: settings.log.clone().unwrap_or_else(|| "info,openraft=error".to_owned()), json }
 }
 
 #[cfg(test)]

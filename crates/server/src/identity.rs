@@ -13,6 +13,8 @@ use setpoint_types::{ClusterId, NodeId};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Origin, ServerConfig};
+use crate::founding::{self, FoundingError};
+use crate::restored::{self, BackupHash, MarkError};
 
 /// What a node is, and what it starts its log with if that is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,14 @@ pub enum IdentityError {
     OtherName { path: PathBuf, found: String, name: String },
     #[error("the cluster could not be joined")]
     Join(#[source] JoinError),
+    #[error(
+        "the data folder was restored from a backup, so the node can only found a new cluster (--initial-cluster); to          join one, give it an empty folder"
+    )]
+    RestoredJoins,
+    #[error(transparent)]
+    Restored(#[from] MarkError),
+    #[error(transparent)]
+    Founding(#[from] FoundingError),
 }
 
 /// The file's content.
@@ -76,8 +86,15 @@ pub async fn establish(
         }
         return Ok(record.membership());
     }
+    let backup = restored::read(&config.data_dir)?;
     let record = match &config.origin {
-        Origin::Found { members, token } => found(&config.name, members, token),
+        Origin::Found { members, token } => {
+            let record = found(&config.name, members, token, backup.as_ref());
+            let us = record.membership().identity;
+            founding::check(connector, (us.cluster, us.member), record.other_founders()).await?;
+            record
+        }
+        Origin::Join { .. } if backup.is_some() => return Err(IdentityError::RestoredJoins),
         Origin::Join { seeds } => {
             let newcomer = Newcomer { name: config.name.clone(), address: config.advertise_peer.clone() };
             let admission =
@@ -92,7 +109,7 @@ pub async fn establish(
 }
 
 /// Every founder computes the same ids from the same list, so none has to wait for another.
-fn found(name: &str, members: &BTreeMap<String, String>, token: &str) -> Record {
+fn found(name: &str, members: &BTreeMap<String, String>, token: &str, backup: Option<&BackupHash>) -> Record {
     let founders: Vec<Founder> = members
         .iter()
         .zip(1..)
@@ -106,6 +123,10 @@ fn found(name: &str, members: &BTreeMap<String, String>, token: &str) -> Record 
         hash.update([1]);
         hash.update(founder.address.as_bytes());
     }
+    if let Some(backup) = backup {
+        hash.update([2]);
+        hash.update(backup);
+    }
     let digest = hash.finalize();
     let cluster = digest.first_chunk::<8>().map_or(1, |bytes| u64::from_be_bytes(*bytes));
     let node = founders.iter().find(|founder| founder.name == name).map_or(1, |founder| founder.node);
@@ -113,6 +134,17 @@ fn found(name: &str, members: &BTreeMap<String, String>, token: &str) -> Record 
 }
 
 impl Record {
+    fn other_founders(&self) -> Vec<founding::Founder> {
+        let others = self.founders.iter().flatten().filter(|founder| founder.node != self.node);
+        others
+            .map(|founder| founding::Founder {
+                node: NodeId(founder.node),
+                name: founder.name.clone(),
+                address: founder.address.clone(),
+            })
+            .collect()
+    }
+
     fn membership(&self) -> Membership {
         let identity = Identity { cluster: ClusterId(self.cluster), member: NodeId(self.node) };
         let peer = |founder: &Founder| Peer { name: founder.name.clone(), address: founder.address.clone() };
@@ -159,18 +191,29 @@ mod tests {
 
     #[test]
     fn founders_agree_on_the_cluster_and_differ_in_their_ids() {
-        let records = ["a", "b", "c"].map(|name| found(name, &members(), "t").membership());
+        let records = ["a", "b", "c"].map(|name| found(name, &members(), "t", None).membership());
         assert!(records.iter().all(|record| record.founders == records[0].founders));
         assert!(records.iter().all(|record| record.identity.cluster == records[0].identity.cluster));
         assert_eq!(records.map(|record| record.identity.member.0), [1, 2, 3]);
-        let other = found("a", &members(), "another token").membership();
-        assert_ne!(other.identity.cluster, found("a", &members(), "t").membership().identity.cluster);
+        let other = found("a", &members(), "another token", None).membership();
+        assert_ne!(other.identity.cluster, found("a", &members(), "t", None).membership().identity.cluster);
+    }
+
+    #[test]
+    fn a_cluster_of_another_backup_is_another_cluster() {
+        let of = |backup: Option<u8>| {
+            let hash = backup.map(|byte| [byte; 32]);
+            found("a", &members(), "t", hash.as_ref()).membership().identity.cluster
+        };
+        assert_eq!(of(Some(1)), of(Some(1)));
+        assert_ne!(of(Some(1)), of(Some(2)));
+        assert_ne!(of(Some(1)), of(None), "nor is it the cluster the backup was taken of");
     }
 
     #[test]
     fn an_identity_survives_and_a_damaged_one_is_not_replaced() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let record = found("b", &members(), "t");
+        let record = found("b", &members(), "t", None);
         write(folder.path(), &record).expect("written");
         let path = folder.path().join(FILE);
         let again = read(&path).expect("readable").expect("there");

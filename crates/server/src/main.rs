@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod draining;
 mod engines;
+mod founding;
 mod gather;
 mod host;
 mod http;
@@ -17,6 +18,7 @@ mod metrics;
 mod node;
 mod options;
 mod oversize;
+mod restored;
 mod tls;
 
 use std::error::Error;

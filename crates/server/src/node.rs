@@ -174,7 +174,8 @@ async fn assemble(
     clear(&scratch)?;
     let desk = Arc::new(LeaderDesk::default());
     let halt = Halt::new(failed.clone());
-    let mut seams = Seams::new(applier.clone(), desk.clone(), Arc::new(ServerHost { proposals, failed }));
+    let host = ServerHost { proposals, store: applier.store.clone(), failed };
+    let mut seams = Seams::new(applier.clone(), desk.clone(), Arc::new(host));
     seams.connector = connector;
     seams.log_observer = crate::metrics::LogMetrics::new(registry);
     let node = Node::build(consensus, seams).await?;

@@ -124,7 +124,7 @@ pub struct Settings {
     #[arg(long, env = "SETPOINT_CACHE_BYTES", value_name = "BYTES")]
     pub cache_bytes: Option<usize>,
     /// What to log: a level (error, warn, info, debug, trace) or rules such as info,setpoint_consensus=debug
-    /// [default: info,openraft=warn]
+    /// [default: info,openraft=error]
     #[arg(long, env = "SETPOINT_LOG", value_name = "RULES")]
     pub log: Option<String>,
     /// How to log: text or json [default: text]

@@ -1,18 +1,24 @@
 //! Members of the cluster, as etcd shows them.
 
+use std::time::Duration;
+
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::cluster_server::Cluster;
 use setpoint_api::setpoint::peer::v1::{
-    AddMember, PromoteMember, RemoveMember, UpdateMember, leader_reply::Reply, leader_request::Request as Ask,
+    AddMember, PromoteMember, UpdateMember, leader_reply::Reply, leader_request::Request as Ask,
 };
 use setpoint_types::{NodeId, Revision};
+use tokio::time::{Instant, sleep};
 use tonic::{Request, Response, Status};
 
 use super::context::Context;
 use super::error::EtcdError;
-use crate::leader::ask;
+use crate::leader::{ask, remove_member};
 
 pub struct ClusterService(pub Context);
+
+/// Between two looks for the leader that is to confirm a removal.
+const BARRIER_AGAIN: Duration = Duration::from_millis(50);
 
 #[tonic::async_trait]
 impl Cluster for ClusterService {
@@ -33,8 +39,11 @@ impl Cluster for ClusterService {
         &self,
         request: Request<pb::MemberRemoveRequest>,
     ) -> Result<Response<pb::MemberRemoveResponse>, Status> {
-        self.change(Ask::RemoveMember(RemoveMember { id: request.into_inner().id })).await?;
-        Ok(Response::new(pb::MemberRemoveResponse { header: self.header(), members: self.members() }))
+        let id = NodeId(request.into_inner().id);
+        self.remove(id).await?;
+        // A node that was removed itself is not told of it by the log.
+        let members = self.members().into_iter().filter(|member| member.id != id.0).collect();
+        Ok(Response::new(pb::MemberRemoveResponse { header: self.header(), members }))
     }
 
     async fn member_update(
@@ -74,6 +83,22 @@ impl ClusterService {
         };
         self.0.barrier().await?;
         Ok(changed.id)
+    }
+
+    /// The same for a removal, which may take the leader away while it is made.
+    async fn remove(&self, id: NodeId) -> Result<(), Status> {
+        let deadline = Instant::now() + self.0.replica.patience();
+        remove_member(&self.0.replica.node, id, deadline).await?;
+        // Nobody would tell a removed node what it has missed.
+        while id != self.0.replica.identity.member
+            && let Err(status) = self.0.barrier().await
+        {
+            if Instant::now() >= deadline {
+                return Err(status);
+            }
+            sleep(BARRIER_AGAIN).await;
+        }
+        Ok(())
     }
 
     /// Headers of this service carry no revision.

@@ -114,6 +114,11 @@ impl Replica {
         self.node.read_barrier().await
     }
 
+    /// How long a request may take before it is answered with a timeout.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
     pub fn status(&self) -> Status {
         self.node.status().borrow().clone()
     }

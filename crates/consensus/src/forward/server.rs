@@ -92,7 +92,7 @@ fn take(
 fn answer(node: Node, from: NodeId, call: proto::Call) -> BoxFuture<'static, proto::ForwardReply> {
     Box::pin(async move {
         let outcome = match message::read_question(call.question) {
-            Some(question) => node.answer(question, node.standing(from, call.pledged)).await,
+            Some(question) => node.answer(question, node.mandate(from, call.pledged)).await,
             None => Err(CallError::Broken),
         };
         message::answer(call.id, outcome)

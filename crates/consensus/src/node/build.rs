@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use setpoint_types::NodeId;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::acquaintance::Inquiry;
 use super::status::{Observer, Route, Status};
 use super::trim::Trim;
+use super::vigil::Vigil;
 use super::{Inner, Node};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
@@ -108,7 +109,7 @@ impl Node {
         let counters = Arc::new(Counters::default());
         let proposals = Arc::new(Proposals::new(limits));
         let (forwarder, asked) = Forwarder::new(limits);
-        let (observer, route, status) = observe(config.id, &raft, &progress, &links, &host);
+        let (observer, route, status) = observe(&config, &raft, &progress, &links, &host);
         let authority = Arc::new(Authority::new(
             config.id,
             Arc::clone(&pledge),
@@ -135,9 +136,9 @@ impl Node {
         let forward = ForwardTask {
             forwarder: Arc::clone(&forwarder),
             asked,
-            links,
+            links: Arc::clone(&links),
             route: route.clone(),
-            host,
+            host: Arc::clone(&host),
             pledge,
             counters: Arc::clone(&counters),
             waiting_calls: limits.waiting_calls,
@@ -149,6 +150,8 @@ impl Node {
             depot,
             retention: config.log.clone(),
         };
+        let inquiry = Inquiry::new(links, host, raft.clone(), timing.leader_silence());
+        let hearing = Arc::clone(&observer.hearing);
         let receiver = Receiver::new(config.directory.join("recv"), timing.snapshot_stall);
         let parts = Mutex::new(Some(Parts { batcher, forward, rounds, observer, trim }));
         let inner = Inner {
@@ -164,6 +167,8 @@ impl Node {
             progress,
             counters,
             receiver,
+            inquiry,
+            hearing,
             route,
             status,
             changing: tokio::sync::Mutex::default(),
@@ -185,23 +190,26 @@ impl Node {
         tasks.spawn(parts.rounds.run(shutdown.clone()));
         tasks.spawn(parts.observer.run(shutdown.clone()));
         tasks.spawn(parts.trim.run(shutdown.clone()));
+        tasks.spawn(self.inner.inquiry.clone().run(self.status(), shutdown.clone()));
     }
 }
 
 fn observe(
-    id: NodeId,
+    config: &Config,
     raft: &Raft,
     progress: &Arc<Progress>,
     links: &Arc<Links>,
     host: &Arc<dyn Host>,
 ) -> (Observer, watch::Receiver<Route>, watch::Receiver<Status>) {
     let (route_sender, route) = watch::channel(Route::Unknown);
-    let (status_sender, status) = watch::channel(Status::unknown(id));
+    let (status_sender, status) = watch::channel(Status::unknown(config.id));
     let observer = Observer {
         raft: raft.clone(),
         progress: Arc::clone(progress),
         links: Arc::clone(links),
         host: Arc::clone(host),
+        hearing: Arc::default(),
+        vigil: Vigil::new(config.timing.leader_silence()),
         route: route_sender,
         status: status_sender,
     };

@@ -87,25 +87,37 @@ impl Node {
             let ids = BTreeSet::from([id.0]);
             let change =
                 if voter { ChangeMembers::RemoveVoters(ids) } else { ChangeMembers::RemoveNodes(ids) };
-            return self.change(change, false).await;
+            return self.change(change, false).await.map_err(|error| match error {
+                // A voter goes in two steps, and the first may have been taken.
+                MemberError::NotLeader { .. } if voter => MemberError::Unknown,
+                other => other,
+            });
         }
         self.hand_over(&status).await?;
         drop(changing);
         self.be_removed().await
     }
 
-    /// Asks the successor to remove this node. One that was just elected may need a moment before it can.
+    /// Asks the successor to remove this node. One that was just elected may need a moment before it can, and its
+    /// answer may be lost; being gone is as good.
     async fn be_removed(&self) -> Result<(), MemberError> {
         let deadline = Instant::now() + self.inner.config.timing.transfer;
+        let mut asked = false;
         loop {
             match self.ask_leader(Question::RemoveMember(self.id())).await {
                 Ok(Answer::MemberRemoved) => return Ok(()),
-                // Certainly not considered, so it can be asked again.
-                Err(CallError::NoLeader) if Instant::now() < deadline => sleep(RETRY_EVERY).await,
-                Err(CallError::NoLeader) => return Err(self.not_leading()),
+                // Certainly not considered.
+                Err(CallError::NoLeader | CallError::Overloaded) => {}
                 Err(CallError::ShuttingDown) => return Err(MemberError::Stopped),
-                Ok(_) | Err(_) => return Err(MemberError::Unknown),
+                Ok(_) | Err(_) => asked = true,
             }
+            if asked && self.inner.inquiry.ask().await {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(if asked { MemberError::Unknown } else { self.not_leading() });
+            }
+            sleep(RETRY_EVERY).await;
         }
     }
 
@@ -116,9 +128,12 @@ impl Node {
         self.change(ChangeMembers::SetNodes(BTreeMap::from([(id.0, peer)])), true).await
     }
 
-    /// Right now, not as of the last refresh.
+    /// Right now, not as of the last refresh. Only whether the leader is alive takes time to tell.
     pub fn current_status(&self) -> Status {
-        status::read(&self.inner.raft, &self.inner.progress)
+        let mut status = status::read(&self.inner.raft, &self.inner.progress);
+        let known = self.inner.status.borrow();
+        status.leader = status.leader.filter(|_| known.term != status.term || known.leader.is_some());
+        status
     }
 
     pub(super) fn leading(&self) -> Result<Status, MemberError> {

@@ -4,17 +4,21 @@
 //! |---|---|
 //! | `build` | putting the parts together and starting them |
 //! | `status` | what the node knows of the cluster, kept current for whoever watches |
+//! | `vigil` | whether the leader is still there |
 //! | `members` | initialising the cluster and changing its members |
 //! | `leadership` | handing the leadership over, and stopping in good order |
 //! | `trim` | keeping the log short |
+//! | `acquaintance` | who has taken part, and who was removed |
 //! | `join` | asking to become a member, before there is a node |
 
+mod acquaintance;
 mod build;
 mod join;
 mod leadership;
 mod members;
 mod status;
 mod trim;
+mod vigil;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,17 +30,19 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::acquaintance::{AcquaintanceError, Standing, ask_standing};
 pub use self::build::Seams;
 pub use self::join::{JoinError, join};
 pub use self::status::{MemberStatus, Role, Status};
 
 pub(crate) use self::status::Route;
+pub(crate) use self::vigil::Leadership;
 
 use crate::config::Config;
 use crate::counters::{Counters, Counts};
 use crate::error::{CallError, MemberError, ReadError, SubmitError};
 use crate::forward::{Answer, Forwarder, Question};
-use crate::host::{LeaderService, Refusal, ServiceRefusal, Standing};
+use crate::host::{LeaderService, Mandate, Refusal, ServiceRefusal};
 use crate::log::LogThread;
 use crate::machine::Machine;
 use crate::propose::{Origin, Proposals};
@@ -69,6 +75,8 @@ struct Inner {
     progress: Arc<Progress>,
     counters: Arc<Counters>,
     receiver: Receiver,
+    inquiry: acquaintance::Inquiry,
+    hearing: Arc<vigil::Hearing>,
     route: watch::Receiver<Route>,
     status: watch::Receiver<Status>,
     /// One change of the membership at a time, from its checks to its end.
@@ -115,10 +123,10 @@ impl Node {
 
     /// For the leader's service: returns when this node is known to have led after the request was made, and everything
     /// acknowledged before it is applied here.
-    pub async fn settle(&self, standing: Standing) -> Result<(), ReadError> {
-        let index = match standing {
-            Standing::Confirmed { index } => index,
-            Standing::Unconfirmed => self.inner.reads.remote().await?,
+    pub async fn settle(&self, mandate: Mandate) -> Result<(), ReadError> {
+        let index = match mandate {
+            Mandate::Confirmed { index } => index,
+            Mandate::Unconfirmed => self.inner.reads.remote().await?,
         };
         self.reached(index).await
     }
@@ -162,7 +170,7 @@ impl Node {
         let route = *self.inner.route.borrow();
         let asked = async {
             match route {
-                Route::Here { .. } => self.answer(question, Standing::Unconfirmed).await,
+                Route::Here { .. } => self.answer(question, Mandate::Unconfirmed).await,
                 Route::Elsewhere { .. } => self.inner.forwarder.ask(question).await,
                 Route::Unknown => Err(CallError::NoLeader),
             }
@@ -174,17 +182,17 @@ impl Node {
     }
 
     /// Answers as the leader. Never passes the question on: a node that does not lead says so.
-    pub(crate) async fn answer(&self, question: Question, standing: Standing) -> Result<Answer, CallError> {
+    pub(crate) async fn answer(&self, question: Question, mandate: Mandate) -> Result<Answer, CallError> {
         if !self.is_leading() {
             return Err(CallError::NoLeader);
         }
         match question {
-            Question::ReadIndex => match standing {
-                Standing::Confirmed { index } => Ok(Answer::ReadIndex(index)),
-                Standing::Unconfirmed => self.inner.reads.remote().await.map(Answer::ReadIndex),
+            Question::ReadIndex => match mandate {
+                Mandate::Confirmed { index } => Ok(Answer::ReadIndex(index)),
+                Mandate::Unconfirmed => self.inner.reads.remote().await.map(Answer::ReadIndex),
             },
             Question::Service(request) => {
-                let reply = self.inner.service.call(self, request, standing).await;
+                let reply = self.inner.service.call(self, request, mandate).await;
                 reply.map(Answer::Service).map_err(CallError::Refused)
             }
             Question::Join(newcomer) => {
@@ -193,20 +201,22 @@ impl Node {
             }
             Question::RemoveMember(node) => {
                 let removed = Box::pin(self.remove(node)).await;
-                removed.map(|()| Answer::MemberRemoved).map_err(|error| match error {
-                    MemberError::NotLeader { .. } => CallError::NoLeader,
-                    MemberError::NoQuorum => CallError::NoQuorum,
-                    other => CallError::Refused(ServiceRefusal(other.to_string())),
+                removed.map(|()| Answer::MemberRemoved).or_else(|error| match error {
+                    // It asks to be gone, perhaps for the second time.
+                    MemberError::NotFound { .. } => Ok(Answer::MemberRemoved),
+                    MemberError::NotLeader { .. } => Err(CallError::NoLeader),
+                    MemberError::NoQuorum => Err(CallError::NoQuorum),
+                    other => Err(CallError::Refused(ServiceRefusal(other.to_string()))),
                 })
             }
         }
     }
 
     /// Whether the pledge that came with a question of `from` makes a quorum.
-    pub(crate) fn standing(&self, from: NodeId, pledged: Option<u64>) -> Standing {
+    pub(crate) fn mandate(&self, from: NodeId, pledged: Option<u64>) -> Mandate {
         match pledged.and_then(|term| self.inner.authority.at_once(from, term)) {
-            Some(index) => Standing::Confirmed { index },
-            None => Standing::Unconfirmed,
+            Some(index) => Mandate::Confirmed { index },
+            None => Mandate::Unconfirmed,
         }
     }
 
@@ -232,6 +242,11 @@ impl Node {
 
     pub(crate) fn identity(&self) -> &Identity {
         &self.inner.identity
+    }
+
+    /// A message came in that only a leader sends.
+    pub(crate) fn heard(&self, from: Leadership) {
+        self.inner.hearing.note(from);
     }
 
     pub(crate) fn receiver(&self) -> &Receiver {

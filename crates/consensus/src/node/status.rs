@@ -9,9 +9,10 @@ use openraft::error::Fatal;
 use openraft::{Instant as _, ServerState};
 use setpoint_types::NodeId;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant as TokioInstant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::vigil::{Hearing, Leadership, Vigil};
 use crate::host::{FatalError, Host};
 use crate::peer::Peer;
 use crate::raft::{Raft, TypeConfig};
@@ -38,6 +39,7 @@ pub struct Status {
     pub id: NodeId,
     pub role: Role,
     pub term: u64,
+    /// Who leads, while it shows signs of life: none on a node that is cut off (`vigil`).
     pub leader: Option<NodeId>,
     pub last_index: Option<u64>,
     pub committed: Option<u64>,
@@ -112,10 +114,8 @@ impl Route {
 
     fn of(status: &Status) -> Self {
         match (status.role, status.leader) {
-            // Before a quorum has acknowledged it, openraft would refuse all writes.
-            (Role::Leader, _) if status.quorum_acked.is_none() => Self::Unknown,
-            (Role::Leader, _) => Self::Here { term: status.term },
             (Role::Stopped, _) | (_, None) => Self::Unknown,
+            (Role::Leader, Some(_)) => Self::Here { term: status.term },
             // A leader that was removed still counts as one until it steps down, but it takes nothing any more.
             (_, Some(leader)) if leader == status.id => Self::Unknown,
             (_, Some(leader)) => Self::Elsewhere { leader, term: status.term },
@@ -123,7 +123,7 @@ impl Route {
     }
 }
 
-/// Reads the status of a running node.
+/// Reads the status of a running node. Its leader is whom openraft names, alive or not.
 pub fn read(raft: &Raft, progress: &Progress) -> Status {
     // Cloned at once: the lock blocks openraft.
     let metrics = raft.metrics().borrow_watched().clone();
@@ -174,12 +174,14 @@ pub struct Observer {
     pub progress: Arc<Progress>,
     pub links: Arc<Links>,
     pub host: Arc<dyn Host>,
+    pub hearing: Arc<Hearing>,
+    pub vigil: Vigil,
     pub route: watch::Sender<Route>,
     pub status: watch::Sender<Status>,
 }
 
 impl Observer {
-    pub async fn run(self, shutdown: CancellationToken) {
+    pub async fn run(mut self, shutdown: CancellationToken) {
         tokio::select! {
             // First: a node that is told to stop has not failed, although openraft ends then too.
             biased;
@@ -198,7 +200,7 @@ impl Observer {
     }
 
     /// Returns when openraft has stopped.
-    async fn observe(&self) {
+    async fn observe(&mut self) {
         let mut server = self.raft.server_metrics();
         loop {
             let pause = self.publish();
@@ -210,8 +212,9 @@ impl Observer {
     }
 
     /// Returns how long the published status is good for.
-    fn publish(&self) -> Duration {
-        let status = read(&self.raft, &self.progress);
+    fn publish(&mut self) -> Duration {
+        let mut status = read(&self.raft, &self.progress);
+        status.leader = status.leader.filter(|leader| self.is_alive(*leader, &status));
         for (node, member) in &status.members {
             if *node != status.id {
                 self.links.learn(*node, &member.peer.address);
@@ -219,7 +222,7 @@ impl Observer {
         }
         self.links.retain(|node| status.members.contains_key(&node));
         let route = Route::of(&status);
-        let unconfirmed = status.role == Role::Leader && route == Route::Unknown;
+        let unconfirmed = status.role == Role::Leader && status.quorum_acked.is_none();
         self.status.send_if_modified(|known| {
             let modified = *known != status;
             *known = status;
@@ -227,6 +230,16 @@ impl Observer {
         });
         self.route.send_if_modified(|known| std::mem::replace(known, route) != route);
         if unconfirmed { REFRESH_EVERY_UNCONFIRMED } else { REFRESH_EVERY }
+    }
+
+    fn is_alive(&mut self, leader: NodeId, status: &Status) -> bool {
+        let (leadership, now) = (Leadership { leader, term: status.term }, TokioInstant::now());
+        let sign = match status.role {
+            // Before a quorum has acknowledged it, openraft would refuse all writes, so it is no leader yet.
+            Role::Leader => status.quorum_acked.and_then(|at| now.checked_sub(at.elapsed())),
+            _ => self.hearing.last(leadership),
+        };
+        self.vigil.look(leadership, sign, now)
     }
 
     fn failure(&self) -> FatalError {

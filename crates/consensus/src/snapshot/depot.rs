@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tracing::warn;
@@ -85,7 +86,7 @@ impl Depot {
         let (machine, directory) = (Arc::clone(&self.machine), self.directory.clone());
         // The turn stays with the files, also if nobody waits for them any more.
         let made = spawn_blocking(move || {
-            let files = Files { directory, _turn: turn };
+            let files = Files { directory, turn: Some(turn) };
             empty_directory(&files.directory)
                 .map_err(|source| DepotError::Directory { directory: files.directory.clone(), source })?;
             let applied = machine.checkpoint(&files.directory).map_err(DepotError::Machine)?;
@@ -109,7 +110,7 @@ fn meta_of(applied: &Applied) -> Result<SnapshotMeta, DepotError> {
     })
 }
 
-/// The files of one snapshot, deleted with this value.
+/// The files of one snapshot, deleted soon after this value is gone.
 pub struct Checkpoint {
     pub last_log_id: Option<LogId>,
     /// As the machine keeps it.
@@ -125,14 +126,23 @@ impl Checkpoint {
 
 struct Files {
     directory: PathBuf,
-    _turn: OwnedSemaphorePermit,
+    /// Taken when the files are to go: the next checkpoint waits until they are gone.
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // Links, not data: quick enough for whatever thread drops us.
-        if let Err(error) = fs::remove_dir_all(&self.directory) {
-            warn!(%error, directory = %self.directory.display(), "a checkpoint could not be removed");
+        let (directory, turn) = (std::mem::take(&mut self.directory), self.turn.take());
+        let remove = move || {
+            if let Err(error) = fs::remove_dir_all(&directory) {
+                warn!(%error, directory = %directory.display(), "a checkpoint could not be removed");
+            }
+            drop(turn);
+        };
+        // The last link to a large file takes its data with it, which may take a while: not on a thread of the runtime.
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The sending end of a snapshot transfer: a checkpoint, read file by file on a blocking thread, as one client stream.
 //!
+//! The snapshot is offered first. A follower that is down would otherwise cost a checkpoint, which pins files and
+//! flushes the state, at every try.
+//!
 //! Memory is bounded by the few chunks between the reader and the connection. Dropping the future ends everything: the
 //! reader, the call and the checkpoint.
 
@@ -29,6 +32,24 @@ const CHUNK_BYTES: usize = 1 << 20;
 const CHUNKS_AHEAD: usize = 4;
 /// Installing takes no bytes from us but time: syncing and opening the files.
 const INSTALL_STALLS: u32 = 10;
+/// For a question that costs the receiver nothing.
+const OFFER_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The receiver's ballot, if it is there to be sent a snapshot.
+async fn offer(link: &Link, leader: Vote, patience: Duration) -> Result<Vote, SnapshotError> {
+    let mut client = link.client(Lane::Snapshot)?;
+    let call =
+        client.offer_snapshot(link.request(proto::SnapshotOffer { leader: Some(wire::ballot(&leader)) }));
+    let reply = timeout(patience, call).await;
+    let reply = reply.map_err(|_| link.timed_out(RPCTypes::InstallSnapshot, patience))?;
+    let ballot = reply.map_err(|status| link.failed(&status))?.into_inner().ballot;
+    link.worked();
+    let vote = wire::vote(ballot).map_err(|malformed| link.unreachable(&malformed))?;
+    if vote > leader {
+        wire::newer(ballot, link.us()).map_err(|malformed| link.unreachable(&malformed))?;
+    }
+    Ok(vote)
+}
 
 /// Makes a checkpoint no older than `meta`, sends it, and returns the receiver's ballot once it is installed there.
 pub async fn send(
@@ -38,6 +59,10 @@ pub async fn send(
     depot: &Depot,
     stall: Duration,
 ) -> Result<Vote, SnapshotError> {
+    let ballot = offer(link, leader, stall.min(OFFER_PATIENCE)).await?;
+    if ballot > leader {
+        return Ok(ballot);
+    }
     let checkpoint = depot.checkpoint(meta.last_log_id).await.map_err(|error| match error {
         // Ours, not the follower's, and final.
         DepotError::Machine(failure) => {

@@ -1,6 +1,7 @@
 //! How far the local state has come, for those who wait for it and for those who need the membership as applied.
 
 use parking_lot::Mutex;
+use setpoint_types::NodeId;
 use tokio::sync::watch;
 
 use crate::machine::Position;
@@ -9,13 +10,17 @@ use crate::raft::StoredMembership;
 
 pub struct Progress {
     applied: watch::Sender<Option<u64>>,
-    record: Mutex<MembershipRecord>,
+    record: watch::Sender<MembershipRecord>,
     committed: Mutex<Option<Position>>,
 }
 
 impl Progress {
     pub fn new(applied: Option<u64>, record: MembershipRecord) -> Self {
-        Self { applied: watch::Sender::new(applied), record: Mutex::new(record), committed: Mutex::default() }
+        Self {
+            applied: watch::Sender::new(applied),
+            record: watch::Sender::new(record),
+            committed: Mutex::default(),
+        }
     }
 
     pub fn applied(&self) -> Option<u64> {
@@ -42,7 +47,17 @@ impl Progress {
     }
 
     pub fn record(&self) -> MembershipRecord {
-        self.record.lock().clone()
+        self.record.borrow().clone()
+    }
+
+    pub fn is_former(&self, node: NodeId) -> bool {
+        self.record.borrow().is_former(node)
+    }
+
+    /// Returns once the node was a member and is none any more; waits for ever if that never happens.
+    pub async fn removed(&self, node: NodeId) {
+        let mut record = self.record.subscribe();
+        let _ = record.wait_for(|record| record.is_former(node)).await;
     }
 
     pub(super) fn set_applied(&self, index: u64) {
@@ -50,13 +65,13 @@ impl Progress {
     }
 
     pub(super) fn advance_membership(&self, stored: StoredMembership) -> MembershipRecord {
-        let mut record = self.record.lock();
-        *record = record.advance(stored);
-        record.clone()
+        let record = self.record.borrow().advance(stored);
+        self.record.send_replace(record.clone());
+        record
     }
 
     pub(super) fn replace(&self, applied: Option<u64>, record: MembershipRecord) {
-        *self.record.lock() = record;
+        self.record.send_replace(record);
         self.applied.send_replace(applied);
     }
 }

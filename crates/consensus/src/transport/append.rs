@@ -128,6 +128,7 @@ where
             return Err(self.link.complain("answered what was not asked").into());
         };
         self.bytes -= sent.bytes;
+        self.link.worked();
         match verdict {
             Verdict::Accepted => {
                 if let Some(last) = sent.last {

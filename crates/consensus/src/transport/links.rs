@@ -13,14 +13,16 @@ use openraft::error::{Timeout, Unreachable};
 use parking_lot::Mutex;
 use setpoint_api::setpoint::peer::v1::peer_client::PeerClient;
 use setpoint_types::NodeId;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
-use tracing::debug;
+use tracing::{debug, info, warn};
 
 use super::MESSAGE_BYTES_MAX;
 use super::connector::{Connector, Lane};
 use super::identity::Identity;
+use super::reach::Reach;
 use crate::config::Timing;
 use crate::raft::{LogId, TypeConfig};
 
@@ -64,6 +66,8 @@ impl Links {
             channels: Mutex::default(),
             retired: CancellationToken::new(),
             acknowledged,
+            reach: Reach::default(),
+            patience: self.timing.election_max,
         };
         members.insert(node, Arc::new(link));
     }
@@ -86,6 +90,11 @@ impl Links {
             .cloned()
             .ok_or_else(|| Unreachable::from_string(format!("the address of node {node} is not known")))
     }
+
+    /// Everybody we can talk to.
+    pub fn all(&self) -> Vec<Arc<Link>> {
+        self.members.lock().values().cloned().collect()
+    }
 }
 
 /// A member at one address.
@@ -98,6 +107,9 @@ pub struct Link {
     /// Cancelled when the member has moved or left.
     pub retired: CancellationToken,
     pub acknowledged: Arc<Acknowledged>,
+    reach: Reach,
+    /// A peer with which nothing works for so long is reported.
+    patience: Duration,
 }
 
 impl Link {
@@ -136,12 +148,30 @@ impl Link {
         self.complain(&error.to_string())
     }
 
+    /// Every failure but a timeout comes through here.
     pub fn complain(&self, problem: &str) -> Unreachable<TypeConfig> {
+        self.did_not_work(problem);
         Unreachable::from_string(format!("node {} at {}: {problem}", self.node, self.address))
     }
 
     pub fn timed_out(&self, action: RPCTypes, timeout: Duration) -> Timeout<TypeConfig> {
+        self.did_not_work("it does not answer");
         Timeout { action, id: self.identity.node.0, target: self.node.0, timeout }
+    }
+
+    /// The peer answered.
+    pub fn worked(&self) {
+        if let Some(news) = self.reach.worked() {
+            info!("node {} at {} {news}", self.node, self.address);
+        }
+    }
+
+    fn did_not_work(&self, problem: &str) {
+        if !self.retired.is_cancelled()
+            && let Some(news) = self.reach.failed(self.patience, Instant::now())
+        {
+            warn!("node {} at {} {news}: {problem}", self.node, self.address);
+        }
     }
 }
 
@@ -156,6 +186,11 @@ impl Acknowledged {
     pub fn note(&self, term: u64, last: LogId) {
         let mut known = self.0.lock();
         *known = (*known).max((term, last.index));
+    }
+
+    /// True if it ever acknowledged anything.
+    pub fn any(&self) -> bool {
+        *self.0.lock() != (0, 0)
     }
 
     /// True if a conflict at `previous` contradicts what was acknowledged.

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `connector` | from an address to a channel; the seam where TLS or a simulated network goes |
 //! | `identity` | who calls whom in which cluster, checked on every call |
+//! | `complaints` | callers that are turned away, named in the log once in a while |
+//! | `reach` | peers that cannot be reached, and when that is over |
 //! | `links` | the connections to each member, which follow it when its address changes |
 //! | `wire` | messages to Raft's types and back, refusing what could hurt openraft |
 //! | `append` | the replication pipeline over one long-lived stream |
@@ -11,10 +13,12 @@
 //! | `service` | the receiving side |
 
 mod append;
+mod complaints;
 mod connector;
 mod identity;
 mod links;
 mod network;
+mod reach;
 mod service;
 pub(crate) mod wire;
 

@@ -104,7 +104,10 @@ async fn within<T>(
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, RpcError> {
     match timeout(patience, call).await {
-        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Ok(response)) => {
+            link.worked();
+            Ok(response.into_inner())
+        }
         Ok(Err(status)) => Err(link.failed(&status).into()),
         Err(_) => Err(link.timed_out(action, patience).into()),
     }

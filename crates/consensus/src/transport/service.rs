@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, StreamAppendError, TransferLeaderRequest};
@@ -10,15 +11,15 @@ use setpoint_api::setpoint::peer::v1 as proto;
 use setpoint_api::setpoint::peer::v1::append_reply::Verdict;
 use setpoint_api::setpoint::peer::v1::peer_server::{Peer, PeerServer};
 use setpoint_types::NodeId;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{info, warn};
 
 use super::MESSAGE_BYTES_MAX;
+use super::complaints::Complaints;
 use super::wire::{self, Malformed};
 use crate::error::CallError;
 use crate::forward::{self, Answer, Question};
-use crate::node::Node;
+use crate::node::{Leadership, Node};
 use crate::raft::{LogId, Snapshot, TypeConfig, Vote};
 use crate::snapshot::SnapshotFiles;
 
@@ -27,21 +28,44 @@ pub type PeerService = PeerServer<PeerHandler>;
 
 pub struct PeerHandler {
     node: Node,
+    complaints: Complaints,
 }
+
+/// The answers on their way to a member when it is removed, among them that to its own removal, get so long.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 impl PeerHandler {
     pub(crate) fn service(node: Node) -> PeerService {
-        PeerServer::new(Self { node })
+        PeerServer::new(Self { node, complaints: Complaints::default() })
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The caller and what it says.
+    /// The caller and what it says, unless it is no peer or not any more.
     fn admit<T>(&self, request: Request<T>) -> Result<(NodeId, T), Status> {
-        let admitted = self.node.identity().admit(request.metadata());
-        let from =
-            admitted.inspect_err(|status| warn!(reason = status.message(), "a peer was turned away"))?;
+        let from = self.identify(&request)?;
+        if self.node.was_removed(from) {
+            let status = not_member(from);
+            self.complaints.about(status.message());
+            return Err(status);
+        }
         Ok((from, request.into_inner()))
+    }
+
+    fn identify<T>(&self, request: &Request<T>) -> Result<NodeId, Status> {
+        let admitted = self.node.identity().admit(request.metadata());
+        admitted.inspect_err(|status| self.complaints.about(status.message()))
+    }
+
+    /// An append, from a leader that thereby shows that it is there.
+    fn read_append(
+        node: &Node,
+        from: NodeId,
+        request: proto::AppendRequest,
+    ) -> Result<AppendEntriesRequest<TypeConfig>, Malformed> {
+        let append = wire::read_append(request, from)?;
+        node.heard(Leadership { leader: from, term: append.vote.leader_id.term });
+        Ok(append)
     }
 
     /// openraft refuses a snapshot that contradicts what is committed here by panicking; so we ask first.
@@ -50,6 +74,12 @@ impl PeerHandler {
         let committed = committed.map_err(stopped)?;
         Ok(committed.is_some_and(|committed| last > committed && last.index <= committed.index))
     }
+}
+
+fn not_member(from: NodeId) -> Status {
+    Status::permission_denied(format!(
+        "node {from} is not a member any more; it was removed from the cluster"
+    ))
 }
 
 fn stopped(error: impl std::fmt::Display) -> Status {
@@ -65,7 +95,7 @@ type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[tonic::async_trait]
 impl Peer for PeerHandler {
     type AppendStream = ReplyStream<proto::AppendReply>;
-    type ForwardStream = ReceiverStream<Result<proto::ForwardReply, Status>>;
+    type ForwardStream = ReplyStream<proto::ForwardReply>;
 
     async fn append(
         &self,
@@ -74,7 +104,7 @@ impl Peer for PeerHandler {
         let (from, requests) = self.admit(request)?;
         // openraft takes a stream that cannot fail, so a malformed request ends it and is reported behind it.
         let malformed = Arc::new(Mutex::new(None));
-        let appends = read_appends(from, requests, Arc::clone(&malformed));
+        let appends = read_appends(self.node.clone(), from, requests, Arc::clone(&malformed));
         let results = self.node.raft().stream_append(appends).map(|result| match result {
             Ok(Ok(_)) => Ok(verdict(Verdict::Accepted, None)),
             Ok(Err(StreamAppendError::Conflict(_))) => Ok(verdict(Verdict::Conflict, None)),
@@ -92,7 +122,7 @@ impl Peer for PeerHandler {
         request: Request<proto::AppendRequest>,
     ) -> Result<Response<proto::AppendReply>, Status> {
         let (from, request) = self.admit(request)?;
-        let append = wire::read_append(request, from)?;
+        let append = Self::read_append(&self.node, from, request)?;
         let reply = match self.node.raft().append_entries(append).await.map_err(stopped)? {
             AppendEntriesResponse::Success | AppendEntriesResponse::PartialSuccess(_) => {
                 verdict(Verdict::Accepted, None)
@@ -134,6 +164,17 @@ impl Peer for PeerHandler {
         Ok(Response::new(reply))
     }
 
+    async fn offer_snapshot(
+        &self,
+        request: Request<proto::SnapshotOffer>,
+    ) -> Result<Response<proto::SnapshotReply>, Status> {
+        let (from, offer) = self.admit(request)?;
+        let leader = wire::owned(wire::leader(offer.leader)?, from)?;
+        self.node.heard(Leadership { leader: from, term: leader.leader_id.term });
+        let vote = self.node.raft().with_raft_state(|state| *state.vote_ref()).await.map_err(stopped)?;
+        Ok(Response::new(proto::SnapshotReply { ballot: Some(wire::ballot(&vote)) }))
+    }
+
     async fn install_snapshot(
         &self,
         request: Request<Streaming<proto::SnapshotPart>>,
@@ -173,7 +214,25 @@ impl Peer for PeerHandler {
         if !self.node.is_leading() {
             return Err(Status::failed_precondition("this node does not lead"));
         }
-        Ok(Response::new(forward::serve(self.node.clone(), from, requests)))
+        let node = self.node.clone();
+        let removed = async move {
+            node.until_removed(from).await;
+            tokio::time::sleep(FAREWELL).await;
+        };
+        // Whoever is removed while it forwards is cut off: dropping the replies ends the serving.
+        let replies = forward::serve(self.node.clone(), from, requests).take_until(removed);
+        let node = self.node.clone();
+        let farewell = stream::once(async move { node.was_removed(from) })
+            .filter_map(move |removed| async move { removed.then(|| Err(not_member(from))) });
+        Ok(Response::new(replies.chain(farewell).boxed()))
+    }
+
+    async fn acquaintance(
+        &self,
+        request: Request<proto::AcquaintanceRequest>,
+    ) -> Result<Response<proto::AcquaintanceReply>, Status> {
+        let standing = self.node.standing(self.identify(&request)?);
+        Ok(Response::new(proto::AcquaintanceReply { standing: standing.into_wire().into() }))
     }
 
     async fn join(&self, request: Request<proto::JoinRequest>) -> Result<Response<proto::JoinReply>, Status> {
@@ -189,14 +248,15 @@ impl Peer for PeerHandler {
 
 /// The appends of one stream, up to its end or the first malformed one.
 fn read_appends(
+    node: Node,
     from: NodeId,
     requests: Streaming<proto::AppendRequest>,
     malformed: Arc<Mutex<Option<Malformed>>>,
 ) -> impl Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + 'static {
-    stream::unfold((requests, malformed), move |(mut requests, malformed)| async move {
+    stream::unfold((node, requests, malformed), move |(node, mut requests, malformed)| async move {
         let request = requests.message().await.ok().flatten()?;
-        match wire::read_append(request, from) {
-            Ok(append) => Some((append, (requests, malformed))),
+        match PeerHandler::read_append(&node, from, request) {
+            Ok(append) => Some((append, (node, requests, malformed))),
             Err(problem) => {
                 warn!(node = %from, %problem, "a replication stream was ended");
                 *malformed.lock() = Some(problem);

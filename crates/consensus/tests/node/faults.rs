@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use setpoint_consensus::{CallError, ReadError, Role};
+use setpoint_consensus::{CallError, ReadError, Role, SubmitError};
 use setpoint_types::ClusterId;
 use tokio::time::{sleep, timeout};
 
@@ -70,6 +70,32 @@ async fn a_leader_without_a_quorum_confirms_nothing_and_gives_way() {
         term,
         "coming back must not cost the cluster its leader"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_cut_off_knows_that_it_has_no_leader() {
+    let cluster = Cluster::start(3, Options::default()).await;
+    let leader = cluster.leader().await;
+    let cut_off = cluster.followers(leader).next().expect("two followers");
+    cluster.network.isolate(&cut_off.name());
+    eventually("the follower misses its leader", || cut_off.status().leader.is_none()).await;
+    assert_eq!(cut_off.node.current_status().leader, None);
+    assert_eq!(cut_off.node.submit(bytes("nobody to give it to")), Err(SubmitError::NoLeader));
+    assert_eq!(cut_off.node.read_barrier().await, Err(ReadError::NoLeader));
+    eventually("the others are a quorum", || {
+        cluster.followers(cut_off).all(|node| node.status().leader.is_some())
+    })
+    .await;
+    cluster.network.heal();
+    eventually("it has one again", || cut_off.status().leader.is_some()).await;
+
+    let leader = cluster.leader().await;
+    cluster.network.isolate(&leader.name());
+    eventually("the leader misses its quorum", || leader.status().leader.is_none()).await;
+    assert_eq!(leader.node.submit(bytes("too late")), Err(SubmitError::NoLeader));
+    cluster.network.heal();
+    eventually("all have one again", || cluster.nodes.values().all(|node| node.status().leader.is_some()))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

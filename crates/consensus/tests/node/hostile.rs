@@ -17,7 +17,7 @@ fn client(cluster: &Cluster, to: &TestNode) -> PeerClient<Channel> {
 }
 
 /// A call with an identity of the caller's choice.
-fn call<T>(message: T, cluster: &str, from: &str, to: &str) -> Request<T> {
+pub fn call<T>(message: T, cluster: &str, from: &str, to: &str) -> Request<T> {
     let mut request = Request::new(message);
     for (key, value) in [("setpoint-cluster", cluster), ("setpoint-from", from), ("setpoint-to", to)] {
         request.metadata_mut().insert(key, value.parse().expect("plain text"));

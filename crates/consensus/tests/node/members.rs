@@ -1,10 +1,16 @@
 //! Members come, vote, move and go; the leadership changes hands when it is asked to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use setpoint_consensus::{MemberError, Newcomer, Peer, Role, join};
+use setpoint_api::setpoint::peer::v1 as proto;
+use setpoint_api::setpoint::peer::v1::peer_client::PeerClient;
+use setpoint_consensus::{
+    AcquaintanceError, Lane, MemberError, Newcomer, Peer, Role, Standing, SubmitError, ask_standing, join,
+};
 use setpoint_types::{ClusterId, NodeId};
 
+use super::hostile::call;
 use super::support::{Cluster, Options, bytes, eventually};
 
 fn peer(id: u64) -> Peer {
@@ -107,6 +113,75 @@ async fn a_leader_is_removed_by_its_successor() {
     .await;
     others[0].put("without the old leader").await;
     others[1].applied(&bytes("without the old leader")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_node_is_told_so_and_nobody_listens_to_it() {
+    let mut cluster = Cluster::start(3, Options::default()).await;
+    let leader = cluster.leader().await;
+    let goer = cluster.followers(leader).next().expect("two followers");
+    goer.put("while it could").await;
+    leader.node.remove(goer.id).await.expect("two of three remain");
+    eventually("it has nobody to give commands to", || {
+        goer.node.submit(bytes("too late")) == Err(SubmitError::NoLeader)
+    })
+    .await;
+    let (leader, goer) = (cluster.leader().await.id, goer.id);
+    let connector = cluster.network.connector(&format!("node-{goer}:1"), None);
+    for other in cluster.nodes.values().filter(|node| node.id != goer) {
+        let ask = || {
+            let us = (ClusterId(0xc1), goer);
+            let name = other.name();
+            let connector = Arc::clone(&connector);
+            async move { ask_standing(&*connector, us, other.id, &name, Duration::from_secs(5)).await }
+        };
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        while !matches!(ask().await, Ok(Standing::Removed)) {
+            assert!(tokio::time::Instant::now() < deadline, "node {} does not know", other.id);
+        }
+        let mut client = PeerClient::new(connector.connect(&other.name(), Lane::Control).expect("a channel"));
+        let vote = proto::VoteRequest {
+            candidate: Some(proto::Ballot { term: 1000, node: goer.0, committed: false }),
+            last_log: Some(proto::LogId { term: 999, index: 1_000_000 }),
+            leadership_transfer: true,
+        };
+        let refused = client.vote(call(vote, "c1", &goer.to_string(), &other.id.to_string())).await;
+        let refused = refused.expect_err("it does not vote any more");
+        assert!(refused.message().contains("is not a member any more"), "{refused:?}");
+        if other.id == leader {
+            let nothing = tokio_stream::empty::<proto::ForwardRequest>();
+            let refused = client.forward(call(nothing, "c1", &goer.to_string(), &other.id.to_string())).await;
+            assert!(refused.expect_err("nor does it forward").message().contains("not a member"));
+        }
+    }
+    // Also after it comes back with its old data.
+    cluster.kill(goer.0).await;
+    cluster.start_node(goer.0).await;
+    cluster.node(leader.0).put("without it").await;
+    let goer = cluster.node(goer.0);
+    eventually("it knows no leader", || goer.status().leader.is_none()).await;
+    assert!(!goer.machine.contains(&bytes("without it")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_has_acknowledged_entries_has_taken_part() {
+    let cluster = Cluster::start(3, Options::default()).await;
+    let leader = cluster.leader().await;
+    let other = cluster.followers(leader).next().expect("two followers");
+    leader.put("acknowledged by all").await;
+    cluster.agree_on(&bytes("acknowledged by all")).await;
+    let connector = cluster.network.connector("node-9:1", None);
+    let standing = |cluster: u64, node: u64| {
+        let (connector, name, to) = (Arc::clone(&connector), leader.name(), leader.id);
+        let us = (ClusterId(cluster), NodeId(node));
+        async move { ask_standing(&*connector, us, to, &name, Duration::from_secs(5)).await }
+    };
+    assert_eq!(standing(0xc1, other.id.0).await.expect("an answer"), Standing::TookPart);
+    assert_eq!(standing(0xc1, 9).await.expect("an answer"), Standing::Stranger);
+    let mismatch = standing(0xbad, other.id.0).await.expect_err("another cluster");
+    assert!(matches!(mismatch, AcquaintanceError::Mismatch(_)), "{mismatch:?}");
+    leader.node.add_learner(NodeId(4), peer(4)).await.expect("a new id");
+    assert_eq!(standing(0xc1, 4).await.expect("an answer"), Standing::Member);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,9 @@
 //! The log is cut, and who lags too far gets the whole state instead.
 
-use setpoint_consensus::{Config, Role};
+use setpoint_consensus::{Config, Lane, Role};
 use setpoint_types::NodeId;
 
-use super::support::{Cluster, Options, TestNode, bytes, eventually};
+use super::support::{Cluster, Options, TestNetwork, TestNode, bytes, eventually};
 
 /// Cuts the log after every few entries and keeps almost nothing.
 fn short_log() -> Options {
@@ -119,4 +119,21 @@ async fn a_transfer_that_is_cut_is_made_again() {
     cluster.network.heal();
     cluster.agree_on(&bytes("missed 99")).await;
     assert!(*cluster.node(lost).machine.installs.lock() >= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_prepared_for_a_follower_that_is_down() {
+    let mut cluster = Cluster::start(3, short_log()).await;
+    let leader = cluster.leader().await.id.0;
+    let lost = if leader == 3 { 2 } else { 3 };
+    cluster.kill(lost).await;
+    fill(cluster.node(leader), "missed", 100).await;
+    purged(cluster.node(leader), 60).await;
+    let (from, to) = (cluster.node(leader).name(), format!("node-{lost}:1"));
+    let tries = |network: &TestNetwork| network.dialled(&from, &to, Lane::Snapshot);
+    eventually("the leader would send the state", || tries(&cluster.network) > 3).await;
+    assert_eq!(*cluster.node(leader).machine.checkpoints.lock(), 0, "nobody is there to take it");
+    cluster.start_node(lost).await;
+    cluster.agree_on(&bytes("missed 99")).await;
+    assert!(*cluster.node(leader).machine.checkpoints.lock() >= 1);
 }

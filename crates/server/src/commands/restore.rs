@@ -1,7 +1,8 @@
 //! `setpointd restore`: makes a data folder from a backup, for the first node of a new cluster.
 //!
 //! Keys, history, leases and revisions are kept. Who was a member and where the log stood are not: the folder starts a
-//! log of its own, and the cluster that is founded on it has its own id, so that nothing of the old one can mix with it.
+//! log of its own, and the cluster that is founded on it has its own id, so that nothing of the old one can mix with it,
+//! nor with what is founded on another backup (`restored`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use setpoint_store::{EngineFailure, RocksOptions, Store};
 
 use crate::engines::RocksEngines;
 use crate::options::RestoreArgs;
+use crate::restored::{self, MarkError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
@@ -25,6 +27,8 @@ pub enum RestoreError {
     },
     #[error(transparent)]
     Backup(#[from] BackupError),
+    #[error(transparent)]
+    Mark(#[from] MarkError),
     #[error("the backup's tables cannot be used")]
     State(#[from] GenerationError),
     #[error("the backup's tables cannot be read")]
@@ -47,8 +51,9 @@ pub fn run(args: &RestoreArgs) -> Result<String, RestoreError> {
 }
 
 fn restore(file: &Path, folder: &Path) -> Result<String, RestoreError> {
+    restored::begin(folder)?;
     let unpacked = folder.join("unpacked");
-    backup::unpack(file, &unpacked)?;
+    let hash = backup::unpack(file, &unpacked)?;
     let engines = Box::new(RocksEngines(RocksOptions::default()));
     let (mut generations, empty) = Generations::open(&folder.join("state"), engines)?;
     drop(empty);
@@ -56,6 +61,7 @@ fn restore(file: &Path, folder: &Path) -> Result<String, RestoreError> {
     generations.remove_stale();
     Store::detach(&*engine)?;
     let store = Store::open(engine)?;
+    restored::finish(folder, &hash)?;
     Ok(format!(
         "{} restored to {}: {} keys at revision {}. Start it with --data-dir {0} and --initial-cluster.",
         file.display(),

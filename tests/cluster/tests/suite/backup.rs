@@ -1,5 +1,6 @@
 //! A backup, restored into a new cluster.
 
+use std::fs;
 use std::process::Command;
 
 use setpoint_api::etcdserverpb as pb;
@@ -12,6 +13,18 @@ use setpoint_etcd_tests::cluster::setpointd;
 async fn lease_of(client: &Client, key: &str) -> i64 {
     let read = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
     client.range(read).await.expect("read").kvs[0].lease
+}
+
+/// Takes a backup of a node into a file beside its data.
+fn backup(bed: &Testbed, node: usize, name: &str) -> String {
+    let file = bed.cluster.root().join(name).to_str().expect("a path of letters").to_owned();
+    run(&["backup", "--endpoint", &format!("http://{}", bed.cluster.nodes()[node].client), &file]);
+    file
+}
+
+fn restore(bed: &Testbed, node: usize, file: &str) {
+    let folder = &bed.cluster.nodes()[node].directory;
+    run(&["restore", file, "--data-dir", folder.to_str().expect("a path of letters")]);
 }
 
 fn run(arguments: &[&str]) {
@@ -32,14 +45,10 @@ async fn a_restored_cluster_has_keys_history_leases_and_revisions() {
     let last = bed.barrier_write(2).await;
     let before = dump(&bed.clients[0], compacted + 1, last).await.expect("the log");
 
-    let file = bed.cluster.root().join("backup.db");
-    let file = file.to_str().expect("a path of letters");
-    let endpoint = format!("http://{}", bed.cluster.nodes()[1].client);
-    run(&["backup", "--endpoint", &endpoint, file]);
-
+    let file = backup(&bed, 1, "backup.db");
     let mut restored = Testbed::prepare("a_restored_cluster", Setup::calm()).await;
-    for node in restored.cluster.nodes() {
-        run(&["restore", file, "--data-dir", node.directory.to_str().expect("a path of letters")]);
+    for node in 0..3 {
+        restore(&restored, node, &file);
     }
     for node in 0..3 {
         restored.start_node(node);
@@ -66,5 +75,58 @@ async fn a_restored_cluster_has_keys_history_leases_and_revisions() {
     assert_eq!(restored.clients[1].get("leased").await.expect("read"), None, "the lease still holds its key");
     restored.hashes_agree(next + 1).await;
     restored.no_panics();
+    bed.no_panics();
+}
+
+/// Starts a node that has to refuse, and checks what it says.
+async fn refuses(bed: &mut Testbed, node: usize, sentence: &str) {
+    bed.start_node(node);
+    assert!(!bed.cluster.ended(node).await.expect("it does not start").success());
+    assert!(bed.log(node).contains(sentence), "{}", bed.cluster.log_tail(node, 5));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_restored_from_different_backups_refuse_each_other() {
+    let mut bed = Testbed::start_with("restored_from_different_backups", Setup::calm()).await;
+    bed.barrier_write(0).await;
+    let first = backup(&bed, 0, "first.db");
+    bed.barrier_write(0).await;
+    let second = backup(&bed, 0, "second.db");
+
+    let mut restored = Testbed::prepare("restored_from_different_backups", Setup::calm()).await;
+    for (node, file) in [(0, &first), (1, &first), (2, &second)] {
+        restore(&restored, node, file);
+    }
+    for node in [0, 1] {
+        restored.start_node(node);
+    }
+    for node in [0, 1] {
+        restored.ready(node).await;
+    }
+    refuses(&mut restored, 2, "does not belong to the cluster that this node is to found").await;
+    // Restored from the same one, it is taken for one of them.
+    fs::remove_dir_all(&restored.cluster.nodes()[2].directory).expect("its folder");
+    restore(&restored, 2, &first);
+    restored.restart(2).await;
+    restored.hashes_agree(0).await;
+    restored.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restored_node_does_not_mix_with_the_cluster_the_backup_was_taken_of() {
+    let mut bed = Testbed::start_with("a_restored_node_does_not_mix", Setup::calm()).await;
+    bed.barrier_write(0).await;
+    let file = backup(&bed, 0, "backup.db");
+    let node = bed.follower().await;
+    let rest: Vec<usize> = (0..3).filter(|other| *other != node).collect();
+    bed.kill(node);
+    fs::remove_dir_all(&bed.cluster.nodes()[node].directory).expect("its folder");
+    restore(&bed, node, &file);
+    refuses(&mut bed, node, "does not belong to the cluster that this node is to found").await;
+    // Nor may it join one on top of what was restored.
+    let seed = bed.cluster.nodes()[rest[0]].peer.clone();
+    bed.cluster.node_mut(node).arguments = vec!["--join".to_owned(), seed];
+    refuses(&mut bed, node, "was restored from a backup, so the node can only found a new cluster").await;
+    bed.barrier_write(rest[0]).await;
     bed.no_panics();
 }

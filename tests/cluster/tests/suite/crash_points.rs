@@ -110,7 +110,7 @@ async fn crashes_while_a_snapshot_is_made() {
     bed.progress(20).await;
     let away = bed.follower().await;
     bed.kill(away);
-    // The files are made as soon as the log no longer has what the other node lacks, whether or not it can be reached.
+    // The files are made once the log no longer has what the other node lacks and that node is there to take them.
     let (crashed, goal) = ("crash at checkpoint.after", bed.recorder.acknowledged() + 200);
     let somebody = |bed: &Testbed| (0..3).any(|node| bed.log(node).contains(crashed));
     bed.until("the log is cut", || async { bed.recorder.acknowledged() >= goal || somebody(&bed) }).await;

@@ -1,5 +1,7 @@
 //! Members that come and go.
 
+use std::fs;
+
 use setpoint_api::etcdserverpb as pb;
 use setpoint_cluster_tests::client::Client;
 use setpoint_cluster_tests::load::LoadConfig;
@@ -15,6 +17,11 @@ fn newcomer(bed: &mut Testbed) -> (usize, Client, String) {
 
 async fn member(client: &Client, id: u64) -> Option<pb::Member> {
     patiently(|| client.members()).await.into_iter().find(|member| member.id == id)
+}
+
+async fn remove(client: &Client, node: usize) -> Result<pb::MemberRemoveResponse, tonic::Status> {
+    let request = pb::MemberRemoveRequest { id: node as u64 + 1 };
+    Ok(client.cluster().member_remove(request).await?.into_inner())
 }
 
 async fn same_content(bed: &Testbed, newcomer: &Client) {
@@ -77,8 +84,10 @@ async fn a_joining_node_votes_by_itself_and_a_removed_one_never_comes_back() {
     bed.barrier_write(0).await;
     // Whether it runs on or is started again, with its old data it is nobody.
     bed.until("the removed node is out of the cluster", || async { client.get("k").await.is_err() }).await;
+    let told = |bed: &Testbed| bed.log(index).matches("this node was removed from the cluster").count();
+    bed.until("it says so", || async { told(&bed) == 1 }).await;
     bed.start_node(index);
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    bed.until("it says so again", || async { told(&bed) == 2 }).await;
     assert!(client.get("k").await.is_err(), "a removed node answers no linearizable reads");
     let (leader, term) = bed.leader().await;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
@@ -88,24 +97,73 @@ async fn a_joining_node_votes_by_itself_and_a_removed_one_never_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_founder_that_lost_its_disk_does_not_come_back_under_its_old_id() {
+    let mut bed = Testbed::start_with("a_founder_that_lost_its_disk", Setup::calm()).await;
+    bed.until("all have taken part", || async {
+        let members = bed.clients[0].members().await.unwrap_or_default();
+        members.len() == 3 && members.iter().all(|member| !member.name.is_empty())
+    })
+    .await;
+    let lost = bed.follower().await;
+    bed.kill(lost);
+    fs::remove_dir_all(&bed.cluster.nodes()[lost].directory).expect("its folder");
+    let refusal = "has taken part in the cluster as member";
+    bed.start_node(lost);
+    assert!(!bed.cluster.ended(lost).await.expect("it refuses to start").success());
+    assert_eq!(bed.log(lost).matches(refusal).count(), 1, "{}", bed.cluster.log_tail(lost, 5));
+
+    // The others remember it over a restart.
+    let rest: Vec<usize> = (0..3).filter(|node| *node != lost).collect();
+    for node in &rest {
+        bed.kill(*node);
+    }
+    for node in &rest {
+        bed.start_node(*node);
+    }
+    for node in &rest {
+        bed.ready(*node).await;
+    }
+    bed.start_node(lost);
+    assert!(!bed.cluster.ended(lost).await.expect("it refuses to start").success());
+    assert_eq!(bed.log(lost).matches(refusal).count(), 2, "{}", bed.cluster.log_tail(lost, 5));
+
+    // As it was told: removed, and taken in anew.
+    remove(&bed.clients[rest[0]], lost).await.expect("removed");
+    let seed = bed.cluster.nodes()[rest[0]].peer.clone();
+    bed.cluster.node_mut(lost).arguments = vec!["--join".to_owned(), seed];
+    bed.restart(lost).await;
+    bed.until("it votes under another id", || async {
+        member(&bed.clients[rest[1]], 4).await.is_some_and(|member| !member.is_learner)
+    })
+    .await;
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leader_can_be_removed() {
-    let bed = Testbed::start("the_leader_can_be_removed").await;
+    let bed = Testbed::start_with("the_leader_can_be_removed", Setup::calm()).await;
     let load = bed.load(&LoadConfig::default());
     bed.progress(20).await;
     let (leader, _) = bed.leader().await;
     let other = (leader + 1) % 3;
-    let id = leader as u64 + 1;
-    bed.until("the leader is removed", || async {
-        let removed = bed.clients[other].cluster().member_remove(pb::MemberRemoveRequest { id }).await;
-        removed.is_ok() || member(&bed.clients[other], id).await.is_none()
-    })
-    .await;
+    let removed = remove(&bed.clients[other], leader).await.expect("the leader is removed");
+    assert_eq!(removed.members.len(), 2, "{removed:?}");
     let rest: Vec<usize> = (0..3).filter(|node| *node != leader).collect();
     let (successor, _) = bed.leader_among(&rest).await;
-    assert_ne!(successor, leader);
     load.stop().await;
     bed.clients[successor].put("after", "removal").await.expect("the others go on");
-    let members = bed.clients[other].members().await.expect("members");
-    assert_eq!(members.len(), 2, "{members:?}");
+
+    // By itself, too.
+    let removed = remove(&bed.clients[successor], successor).await.expect("the leader removes itself");
+    assert_eq!(removed.members.len(), 1, "{removed:?}");
+    let last = rest.into_iter().find(|node| *node != successor).expect("one of three");
+    let put = || bed.clients[last].put("after", "another removal");
+    patiently(put).await;
+    let members = bed.clients[last].members().await.expect("members");
+    assert_eq!(members.iter().map(|member| member.id).collect::<Vec<_>>(), [last as u64 + 1]);
+    let only = remove(&bed.clients[last], last).await.expect_err("somebody has to stay");
+    assert!(only.message().contains("not enough started members"), "{only:?}");
+    let nobody = remove(&bed.clients[last], leader).await.expect_err("it is gone");
+    assert_eq!(nobody.message(), "etcdserver: member not found");
     bed.no_panics();
 }

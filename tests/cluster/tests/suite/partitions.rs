@@ -5,10 +5,13 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use setpoint_api::etcdserverpb as pb;
+use setpoint_cluster_tests::client::Client;
 use setpoint_cluster_tests::history::Outcome;
 use setpoint_cluster_tests::load::LoadConfig;
 use setpoint_cluster_tests::mesh::Link;
-use setpoint_cluster_tests::testbed::{Setup, Testbed};
+use setpoint_cluster_tests::testbed::{PATIENCE, Setup, Testbed};
+use setpoint_etcd_tests::process::http_status;
+use tonic::{Request, Status};
 
 fn others(node: usize) -> Vec<usize> {
     (0..3).filter(|other| *other != node).collect()
@@ -39,6 +42,53 @@ async fn a_leader_in_the_minority_serves_nothing_stale() {
     let (_, healed) = bed.leader().await;
     assert!(healed >= later && healed <= later + 3, "the term went from {later} to {healed}");
     bed.hashes_agree(0).await;
+    bed.no_panics();
+}
+
+/// Asks for a read that is only served by a node that knows a leader.
+async fn read_if_led(client: &Client) -> Result<(), Status> {
+    let mut read =
+        Request::new(pb::RangeRequest { key: "k".into(), serializable: true, ..Default::default() });
+    read.metadata_mut().insert("hasleader", "true".parse().expect("plain text"));
+    client.kv().range(read).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_cut_off_says_that_it_has_no_leader() {
+    let bed = Testbed::start("a_node_that_is_cut_off_says").await;
+    for leads in [false, true] {
+        let (leader, _) = bed.leader().await;
+        let node = if leads { leader } else { (leader + 1) % 3 };
+        let (client, http) = (&bed.clients[node], bed.cluster.nodes()[node].http.clone());
+        let (requests, queue) = tokio::sync::mpsc::channel(1);
+        let create = pb::WatchCreateRequest { key: "k".into(), ..Default::default() };
+        let create = pb::watch_request::RequestUnion::CreateRequest(create);
+        requests.send(pb::WatchRequest { request_union: Some(create) }).await.expect("there is room");
+        let mut watch = Request::new(tokio_stream::wrappers::ReceiverStream::new(queue));
+        watch.metadata_mut().insert("hasleader", "true".parse().expect("plain text"));
+        let mut events = client.watch().watch(watch).await.expect("a watch").into_inner();
+        events.message().await.expect("the watch is created");
+
+        bed.mesh.split(&[node]);
+        bed.until("the node knows", || async {
+            let status = client.status().await.expect("it answers for itself");
+            status.leader == 0 && status.errors == ["etcdserver: no leader"]
+        })
+        .await;
+        let refused = read_if_led(client).await.expect_err("there is no leader");
+        assert_eq!(refused.message(), "etcdserver: no leader");
+        assert_eq!(http_status(&http, "/health").await, Some(503));
+        let ended = tokio::time::timeout(PATIENCE, async {
+            while let Ok(Some(response)) = events.message().await {
+                if response.canceled {
+                    return;
+                }
+            }
+        });
+        ended.await.expect("a watch that requires a leader ends without one");
+        bed.mesh.heal();
+        bed.until("it has a leader again", || async { read_if_led(client).await.is_ok() }).await;
+    }
     bed.no_panics();
 }
 

@@ -26,6 +26,27 @@ async fn a_node_that_was_down_catches_up_by_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_cannot_be_reached_is_named_once_and_not_many_times_a_second() {
+    let mut bed = Testbed::start_with("cannot_be_reached", Setup::calm()).await;
+    let (leader, _) = bed.leader().await;
+    let away = (leader + 1) % 3;
+    let about = |bed: &Testbed, what: &str| {
+        let start = format!("node {} at ", away + 1);
+        bed.log(leader).lines().filter(|line| line.contains(&start) && line.contains(what)).count()
+    };
+    bed.kill(away);
+    bed.until("the leader says so", || async { about(&bed, "cannot be reached: ") >= 1 }).await;
+    for _ in 0..20 {
+        bed.barrier_write(leader).await;
+    }
+    bed.restart(away).await;
+    bed.until("the leader has it back", || async { about(&bed, "is reached again") >= 1 }).await;
+    let noise = bed.log(leader).lines().filter(|line| line.contains(" WARN openraft")).count();
+    assert_eq!(noise, 0, "{}", bed.cluster.log_tail(leader, 20));
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_down_for_long_catches_up_by_snapshot() {
     let mut bed = Testbed::start_with("catches_up_by_snapshot", Setup::of(3).with(&SHORT_LOG)).await;
     for _ in 0..2 {

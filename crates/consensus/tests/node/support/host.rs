@@ -5,9 +5,10 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use setpoint_consensus::{
-    Admission, FatalError, Host, LeaderService, Member, Newcomer, Node, Peer, Refusal, ServiceRefusal,
-    Standing,
+    Admission, FatalError, Host, LeaderService, Mandate, Member, Newcomer, Node, Peer, Refusal,
+    ServiceRefusal,
 };
+use setpoint_types::NodeId;
 
 #[derive(Default)]
 pub struct TestHost {
@@ -29,6 +30,10 @@ impl Host for TestHost {
         self.refused.lock().push((command, reason));
     }
 
+    fn has_met(&self, _node: NodeId) -> bool {
+        false
+    }
+
     fn fatal(&self, failure: FatalError) {
         *self.fatal.lock() = Some(failure);
     }
@@ -40,7 +45,7 @@ impl LeaderService for TestHost {
         &self,
         node: &Node,
         request: Bytes,
-        _standing: Standing,
+        _mandate: Mandate,
     ) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
         let id = node.id();
         async move {

@@ -1,4 +1,4 @@
-//! A network that can be cut: every pair of nodes talks through a TCP proxy of its own.
+//! A network that can be cut: every pair of nodes talks through TCP proxies of its own.
 //!
 //! Members have names instead of addresses; the network knows where a name listens at the moment. A cut does not close
 //! connections: bytes stop flowing, as when a cable is pulled, and flow again when it is healed.
@@ -21,7 +21,8 @@ type Limits = HashMap<(String, String), usize>;
 pub struct TestNetwork {
     runtime: Option<Runtime>,
     listeners: Mutex<HashMap<String, SocketAddr>>,
-    proxies: Mutex<HashMap<(String, String), SocketAddr>>,
+    proxies: Mutex<HashMap<(String, String, Lane), SocketAddr>>,
+    dialled: Mutex<HashMap<(String, String, Lane), usize>>,
     cuts: watch::Sender<Cuts>,
     limits: watch::Sender<Limits>,
 }
@@ -33,6 +34,7 @@ impl TestNetwork {
             runtime: Some(runtime.expect("a runtime can be made")),
             listeners: Mutex::default(),
             proxies: Mutex::default(),
+            dialled: Mutex::default(),
             cuts: watch::Sender::default(),
             limits: watch::Sender::default(),
         })
@@ -83,8 +85,13 @@ impl TestNetwork {
         self.cuts.send_modify(Cuts::clear);
     }
 
-    fn proxy(self: &Arc<Self>, from: &str, to: &str) -> SocketAddr {
-        let pair = (from.to_owned(), to.to_owned());
+    /// How often `from` has tried to connect to `to` for this purpose.
+    pub fn dialled(&self, from: &str, to: &str, lane: Lane) -> usize {
+        self.dialled.lock().get(&(from.to_owned(), to.to_owned(), lane)).copied().unwrap_or(0)
+    }
+
+    fn proxy(self: &Arc<Self>, from: &str, to: &str, lane: Lane) -> SocketAddr {
+        let pair = (from.to_owned(), to.to_owned(), lane);
         *self.proxies.lock().entry(pair.clone()).or_insert_with(|| {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
             listener.set_nonblocking(true).expect("sockets can be non-blocking");
@@ -97,6 +104,7 @@ impl TestNetwork {
                 while let Ok((inbound, _)) = listener.accept().await {
                     let Some(network) = network.upgrade() else { return };
                     let target = network.listeners.lock().get(&pair.1).copied();
+                    *network.dialled.lock().entry(pair.clone()).or_default() += 1;
                     drop(network);
                     let gate = Gate {
                         cuts: cuts.clone(),
@@ -173,7 +181,7 @@ struct TestConnector {
 
 impl Connector for TestConnector {
     fn connect(&self, address: &str, lane: Lane) -> Result<Channel, ConnectError> {
-        let proxy = self.network.proxy(&self.from, address);
+        let proxy = self.network.proxy(&self.from, address, lane);
         self.inner.connect(&proxy.to_string(), lane)
     }
 }
