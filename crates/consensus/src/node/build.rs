@@ -67,6 +67,18 @@ struct Shared {
     depot: Arc<Depot>,
 }
 
+impl Shared {
+    fn trim(&self, config: &Config, raft: &Raft) -> Trim {
+        Trim {
+            raft: raft.clone(),
+            progress: Arc::clone(&self.progress),
+            growth: Arc::clone(&self.growth),
+            depot: Arc::clone(&self.depot),
+            retention: config.log.clone(),
+        }
+    }
+}
+
 /// The tasks of a node that is built but does not run yet.
 pub(super) struct Parts {
     batcher: Batcher,
@@ -102,7 +114,8 @@ impl Node {
     }
 
     fn assemble(config: Config, seams: Seams, raft: Raft, shared: Shared, log_thread: LogThread) -> Self {
-        let Shared { progress, links, pledge, growth, depot } = shared;
+        let trim = shared.trim(&config, &raft);
+        let Shared { progress, links, pledge, .. } = shared;
         let identity = links.identity().clone();
         let Seams { machine, service, host, clock, .. } = seams;
         let (limits, timing) = (&config.limits, &config.timing);
@@ -110,13 +123,9 @@ impl Node {
         let proposals = Arc::new(Proposals::new(limits));
         let (forwarder, asked) = Forwarder::new(limits);
         let (observer, route, status) = observe(&config, &raft, &progress, &links, &host);
-        let authority = Arc::new(Authority::new(
-            config.id,
-            Arc::clone(&pledge),
-            Arc::clone(&progress),
-            route.clone(),
-            status.clone(),
-        ));
+        let (voted, committed) = (Arc::clone(&pledge), Arc::clone(&progress));
+        let authority = Authority::new(config.id, voted, committed, route.clone(), status.clone());
+        let authority = Arc::new(authority);
         let (reads, rounds) = ReadRounds::new(
             Arc::clone(&authority),
             Arc::clone(&forwarder),
@@ -142,13 +151,6 @@ impl Node {
             pledge,
             counters: Arc::clone(&counters),
             waiting_calls: limits.waiting_calls,
-        };
-        let trim = Trim {
-            raft: raft.clone(),
-            progress: Arc::clone(&progress),
-            growth,
-            depot,
-            retention: config.log.clone(),
         };
         let inquiry = Inquiry::new(links, host, raft.clone(), timing.leader_silence());
         let hearing = Arc::clone(&observer.hearing);
