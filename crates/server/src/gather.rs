@@ -3,6 +3,9 @@
 //! HTTP/2 carries many requests on a connection, and answers that are ready at about the same time would each cost a system
 //! call. The first flush after a write only asks to be polled again, behind the tasks that are ready now; what they answer
 //! goes out with the second. Nothing waits for a timer, and large writes pass straight through.
+//!
+//! That relies on being flushed each time we are polled, as an HTTP/2 connection does once it is established. A TLS
+//! handshake flushes only once and then waits for the other side: such a connection must pass everything through.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -21,13 +24,21 @@ const PIECE_MAX: usize = 4 << 10;
 pub struct Gathering<S = TcpStream> {
     socket: S,
     gathered: BytesMut,
+    /// Whether pieces are gathered at all; from the first byte read on, when the connection is established.
+    gathers: bool,
+    established: bool,
     /// A flush was put off, and we will be polled again.
     deferred: bool,
 }
 
 impl<S> Gathering<S> {
     pub fn new(socket: S) -> Self {
-        Self { socket, gathered: BytesMut::new(), deferred: false }
+        Self { socket, gathered: BytesMut::new(), gathers: true, established: false, deferred: false }
+    }
+
+    /// A connection that gathers nothing.
+    pub fn passing(socket: S) -> Self {
+        Self { gathers: false, ..Self::new(socket) }
     }
 }
 
@@ -54,6 +65,9 @@ impl<S: AsyncWrite + Unpin> Gathering<S> {
 
     /// True once there is room for a piece of this size; false if it should pass.
     fn poll_room(&mut self, cx: &mut Context<'_>, size: usize) -> Poll<io::Result<bool>> {
+        if !self.gathers || !self.established {
+            return Poll::Ready(Ok(false));
+        }
         if size <= PIECE_MAX && self.gathered.len() + size <= GATHER_MAX {
             return Poll::Ready(Ok(true));
         }
@@ -68,7 +82,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.socket).poll_read(cx, buffer);
+        self.established |= buffer.filled().len() > before;
+        read
     }
 }
 
@@ -124,10 +141,33 @@ mod tests {
 
     use super::*;
 
+    async fn established(
+        mut ours: Gathering<tokio::io::DuplexStream>,
+        theirs: &mut tokio::io::DuplexStream,
+    ) -> Gathering<tokio::io::DuplexStream> {
+        theirs.write_all(b"!").await.expect("there is room");
+        ours.read_u8().await.expect("it was written");
+        ours
+    }
+
+    #[tokio::test]
+    async fn before_it_is_established_and_where_it_is_not_wanted_nothing_is_put_off() {
+        let (ours, mut theirs) = duplex(1 << 10);
+        let fresh = Gathering::new(ours);
+        let (passing, mut other) = duplex(1 << 10);
+        let passing = established(Gathering::passing(passing), &mut other).await;
+        for (mut ours, theirs) in [(fresh, &mut theirs), (passing, &mut other)] {
+            ours.write_all(b"hello").await.expect("there is room");
+            ours.flush().await.expect("there is room");
+            let mut read = [0; 5];
+            theirs.read_exact(&mut read).await.expect("it was sent");
+        }
+    }
+
     #[tokio::test]
     async fn small_pieces_leave_with_the_second_flush() {
         let (ours, mut theirs) = duplex(1 << 20);
-        let mut ours = Gathering::new(ours);
+        let mut ours = established(Gathering::new(ours), &mut theirs).await;
         ours.write_all(b"one ").await.expect("it is gathered");
         ours.flush().await.expect("it is put off");
         ours.write_all(b"two").await.expect("it is gathered");
@@ -142,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn order_is_kept_and_nothing_is_lost() {
         let (ours, mut theirs) = duplex(1 << 10);
-        let mut ours = Gathering::new(ours);
+        let mut ours = established(Gathering::new(ours), &mut theirs).await;
         let pieces: Vec<Vec<u8>> = (0..200u8).map(|n| vec![n; usize::from(n) * 50]).collect();
         let expected = pieces.concat();
         let reading = tokio::spawn(async move {

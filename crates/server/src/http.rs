@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use setpoint_apiserver::etcd::context::Context;
 use setpoint_apiserver::etcd::{PROTOCOL_VERSION, STORAGE_VERSION};
+use setpoint_apiserver::replica::Replica;
 use setpoint_store::command::AlarmKind;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -74,7 +75,7 @@ async fn health(State(shared): State<Shared>, Query(query): Query<HealthQuery>) 
     let problem = match alarm {
         Some(alarm) => Some(alarm),
         None if query.serializable => None,
-        None => shared.context.replica.read_barrier().await.err().map(|error| error.to_string()),
+        None => unreadable(&shared.context.replica).await,
     };
     match problem {
         None => Json(json!({ "health": "true", "reason": "" })).into_response(),
@@ -83,6 +84,15 @@ async fn health(State(shared): State<Shared>, Query(query): Query<HealthQuery>) 
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
         }
     }
+}
+
+/// Why no linearizable read can be answered. A client's read would wait for a leader; whoever asks for our health wants
+/// to know now.
+async fn unreadable(replica: &Replica) -> Option<String> {
+    if replica.leader().is_none() {
+        return Some("no leader is known".to_owned());
+    }
+    replica.read_barrier().await.err().map(|error| error.to_string())
 }
 
 /// The process runs and its state can be read.
@@ -98,12 +108,12 @@ async fn readyz(State(shared): State<Shared>) -> Response {
     let problem = if shared.context.stopping.is_cancelled() {
         "the node is stopping".to_owned()
     } else {
-        match replica.read_barrier().await {
-            Err(error) => error.to_string(),
-            Ok(()) if replica.store.members().contains_key(&replica.identity.member) => {
+        match unreadable(replica).await {
+            Some(problem) => problem,
+            None if replica.store.members().contains_key(&replica.identity.member) => {
                 return "ok\n".into_response();
             }
-            Ok(()) => "the cluster does not know this node's name yet".to_owned(),
+            None => "the cluster does not know this node's name yet".to_owned(),
         }
     };
     (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {problem}\n")).into_response()

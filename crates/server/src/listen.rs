@@ -1,5 +1,6 @@
 //! The gRPC listeners: clients and peers.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use setpoint_apiserver::etcd::maintenance::MaintenanceService;
 use setpoint_apiserver::etcd::watch::WatchService;
 use setpoint_consensus::{PeerService, peer_listener};
 use tokio::net::TcpListener;
-use tokio_stream::StreamExt;
+use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Server, ServerTlsConfig};
@@ -41,7 +42,7 @@ pub struct ListenError {
     setting: &'static str,
     address: SocketAddr,
     #[source]
-    source: std::io::Error,
+    source: io::Error,
 }
 
 pub struct Sockets {
@@ -82,6 +83,7 @@ pub async fn serve_clients(
         .register_encoded_file_descriptor_set(setpoint_api::FILE_DESCRIPTOR_SET)
         .build_v1()
         .expect("the descriptors come from the same build as this program");
+    let encrypted = tls.is_some();
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEP_ALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_PATIENCE))
@@ -111,8 +113,7 @@ pub async fn serve_clients(
         .add_service(sized!(ElectionServer::new(ElectionService(context))))
         .add_service(health_service)
         .add_service(reflection);
-    let incoming =
-        TcpIncoming::from(socket).with_nodelay(Some(true)).map(|socket| socket.map(Gathering::new));
+    let incoming = connections(socket, encrypted);
     if let Err(error) = router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()).await {
         tracing::error!(error = %error, "the client listener ended");
     }
@@ -124,17 +125,22 @@ pub async fn serve_peers(
     tls: Option<PeerTlsConfig>,
     stop: CancellationToken,
 ) {
+    let encrypted = tls.is_some();
     let mut server = match with_tls(peer_listener(), tls.map(|tls| tls.server)) {
         Ok(server) => server,
         Err(error) => return tracing::error!(error = %error, "the certificate for peers cannot be used"),
     };
-    // Replication is a conversation of small messages: waiting to fill packets would cost it tens of milliseconds.
-    let incoming =
-        TcpIncoming::from(socket).with_nodelay(Some(true)).map(|socket| socket.map(Gathering::new));
+    let incoming = connections(socket, encrypted);
     let serving = server.add_service(service).serve_with_incoming_shutdown(incoming, stop.cancelled_owned());
     if let Err(error) = serving.await {
         tracing::error!(error = %error, "the peer listener ended");
     }
+}
+
+/// Without waiting to fill packets: that would cost a conversation of small messages tens of milliseconds.
+fn connections(socket: TcpListener, encrypted: bool) -> impl Stream<Item = io::Result<Gathering>> {
+    let gathering = if encrypted { Gathering::passing } else { Gathering::new };
+    TcpIncoming::from(socket).with_nodelay(Some(true)).map(move |socket| socket.map(gathering))
 }
 
 fn with_tls(server: Server, tls: Option<ServerTlsConfig>) -> Result<Server, tonic::transport::Error> {
