@@ -12,6 +12,7 @@
 
 use std::path::Path;
 
+use futures::future::join_all;
 use setpoint_etcd_tests::campaign::{self, Extent};
 use setpoint_etcd_tests::cluster::setpointd;
 use setpoint_etcd_tests::corpus::{self, Corpus, FORMAT};
@@ -76,21 +77,25 @@ async fn differential_live_cluster() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn differential_corpus() {
-    for file in corpus::files().expect("the corpus folder can be read") {
-        let corpus = Corpus::read(&file).unwrap_or_else(|error| panic!("{error}"));
-        let mut session = replay_session(1).await.unwrap_or_else(|error| panic!("{error}"));
-        for record in &corpus.records {
-            let mismatch = session.replay(record).await.unwrap_or_else(|error| panic!("{error}"));
-            if let Some(mismatch) = mismatch {
-                let report = campaign::describe(&record.sequence, &mismatch);
-                panic!(
-                    "setpointd does not answer as etcd {} did\n{}: {report}",
-                    corpus.head.etcd,
-                    file.display()
-                );
-            }
+    let files = corpus::files().expect("the corpus folder can be read");
+    let replays = files.iter().map(|file| replay(file));
+    let differences: Vec<String> = join_all(replays).await.into_iter().flatten().collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Replays a file on a fresh server; the report of the first difference, if there is one.
+async fn replay(file: &Path) -> Option<String> {
+    let corpus = Corpus::read(file).unwrap_or_else(|error| panic!("{error}"));
+    let mut session = replay_session(1).await.unwrap_or_else(|error| panic!("{error}"));
+    for record in &corpus.records {
+        let mismatch = session.replay(record).await.unwrap_or_else(|error| panic!("{error}"));
+        if let Some(mismatch) = mismatch {
+            let (etcd, path) = (&corpus.head.etcd, file.display());
+            let report = campaign::describe(&record.sequence, &mismatch);
+            return Some(format!("setpointd does not answer as etcd {etcd} did\n{path}: {report}"));
         }
     }
+    None
 }
 
 #[test]
