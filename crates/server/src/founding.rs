@@ -40,7 +40,7 @@ pub struct Founder {
     pub address: String,
 }
 
-/// Refuses if one of the others knows that we must not start as `us`.
+/// Refuses if one of the others knows that we must not start as `us` (invariants S16 and S17).
 pub async fn check(
     connector: &dyn Connector,
     us: (ClusterId, NodeId),

@@ -41,7 +41,7 @@ impl PeerHandler {
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The caller and what it says, unless it is no peer or not any more.
+    /// The caller and what it says, unless it is no peer or not any more (invariant S15).
     fn admit<T>(&self, request: Request<T>) -> Result<(NodeId, T), Status> {
         let from = self.identify(&request)?;
         if self.node.was_removed(from) {
