@@ -1,5 +1,5 @@
-//! What a stop means for requests: streams that would never end by themselves are ended at once with the answer that sends
-//! their clients elsewhere; every other request is counted, so that the stop can wait for the last one.
+//! What a stop means for requests: what would never end by itself is ended at once, with the answer that sends its client
+//! elsewhere; every other request is counted, so that the stop can wait for the last one.
 //!
 //! Not here: the order in which a node is taken apart (`node`).
 
@@ -17,10 +17,13 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-/// Streams that last for as long as their client likes.
-const ENDLESS: [&str; 4] = [
+/// What lasts for as long as its client, or another one, likes: streams, and waiting for a lock or an office.
+const ENDLESS: [&str; 7] = [
     "/etcdserverpb.Watch/Watch",
     "/etcdserverpb.Lease/LeaseKeepAlive",
+    "/v3lockpb.Lock/Lock",
+    "/v3electionpb.Election/Campaign",
+    "/v3electionpb.Election/Observe",
     "/grpc.health.v1.Health/Watch",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 ];
@@ -61,13 +64,20 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let until = if ENDLESS.contains(&request.uri().path()) {
-            Until::Stop(Box::pin(self.layer.stopping.clone().cancelled_owned()))
-        } else {
-            Until::Sent(self.layer.requests.token())
-        };
+        let endless = ENDLESS.contains(&request.uri().path());
         let answer = self.inner.call(request);
-        Box::pin(async move { Ok(answer.await?.map(|body| Body::new(Watched { body, until }))) })
+        if !endless {
+            let until = Until::Sent(self.layer.requests.token());
+            return Box::pin(async move { Ok(answer.await?.map(|body| Body::new(Watched { body, until }))) });
+        }
+        let stopping = self.layer.stopping.clone();
+        Box::pin(async move {
+            let Some(answer) = stopping.run_until_cancelled(answer).await else {
+                return Ok(Status::from(EtcdError::Stopped).into_http());
+            };
+            let until = Until::Stop(Box::pin(stopping.cancelled_owned()));
+            Ok(answer?.map(|body| Body::new(Watched { body, until })))
+        })
     }
 }
 
@@ -174,5 +184,16 @@ mod tests {
         assert!(unfinished.is_pending());
         drop(backup);
         assert!(layer.requests.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_stop_ends_waiting_for_a_lock() {
+        let layer = DrainLayer { stopping: CancellationToken::new(), requests: TaskTracker::new() };
+        let waiting = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<_, Infallible>>());
+        let request = Request::builder().uri("/v3lockpb.Lock/Lock").body(Body::empty()).expect("a path");
+        let answer = tokio::spawn(layer.layer(waiting).oneshot(request));
+        layer.stopping.cancel();
+        let answer = answer.await.expect("it does not panic").expect("it cannot fail");
+        assert_eq!(answer.headers().get("grpc-status").expect("a status"), "14");
     }
 }

@@ -40,7 +40,7 @@ const BACKUPS_AT_ONCE: usize = 2;
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 /// What connections may take to end once the last request on them is answered; a client that does not read is not
 /// waited for any longer.
-const CLOSING_PATIENCE: Duration = Duration::from_secs(3);
+const CLOSING_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
