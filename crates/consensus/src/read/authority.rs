@@ -3,7 +3,7 @@
 //! A leader of term T may answer a read that began at some moment if, after that moment, each node of a quorum says that
 //! it has voted for no term above T. Then no later leader was elected before the moment, so everything acknowledged by
 //! then was committed by this leader or before it, and lies at or below what this leader has let out as committed. The
-//! argument in full, and why nothing of it rests on clocks: docs/adr/0006.
+//! argument in full, and why nothing of it rests on clocks: docs/adr/0006 (invariant S18).
 //!
 //! Voters pledge when they are asked over their forward streams (`Confirm`), or unasked with a question of their own.
 
