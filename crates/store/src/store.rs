@@ -177,12 +177,37 @@ impl Store {
         page
     }
 
-    /// Answers a transaction that cannot write.
+    /// Answers a transaction that cannot write. Its compares are decided under the lock; its ranges are read afterwards,
+    /// all at the revision of that moment.
     pub fn read_txn(&self, txn: &Txn) -> Result<TxnResult, ReadFailure> {
         let none = Pending::new();
+        for _ in 0..OVERTAKEN_MAX {
+            let inner = self.inner.read();
+            let at = inner.state.revision;
+            let path =
+                machine::choose_read(&View::latest(&inner.state, &*inner.engine, &none), &inner.state, txn)??;
+            drop(inner);
+            match machine::read_branch(txn, &path, at, &|read| self.range_as_of(read, at)) {
+                Err(ReadFailure::Overtaken) => {}
+                answer => return answer,
+            }
+        }
+        // Overtaken again and again: this once, writes wait for the read.
         let inner = self.inner.read();
         let view = View::latest(&inner.state, &*inner.engine, &none);
-        Ok(machine::read_only(&view, &inner.state, txn)??)
+        let path = machine::choose_read(&view, &inner.state, txn)??;
+        machine::read_branch(txn, &path, view.revision, &|read| view.range(read))
+    }
+
+    /// A range that was allowed when `at` was the newest revision, as it would have been answered then.
+    fn range_as_of(&self, read: &Range, at: Revision) -> Result<RangeResult, ReadFailure> {
+        let revision = if read.revision > 0 { read.revision } else { at.wire() };
+        match self.try_range(&Range { revision, ..read.clone() }) {
+            Ok(result) => Ok(RangeResult { revision: at, ..result }),
+            // Nothing else could refuse it but a compaction since then.
+            Err(ReadFailure::Rejected(_)) => Err(ReadFailure::Overtaken),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// The newest revision that can be read.

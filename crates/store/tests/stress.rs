@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
-use setpoint_store::command::{Command, DeleteRange, Proposal, ProposalId, Put, Range};
+use setpoint_store::command::{Command, DeleteRange, Proposal, ProposalId, Put, Range, Txn, TxnOp};
 use setpoint_store::{
-    Body, Entry, KeyValue, PageMax, Position, ReadFailure, Rejection, RocksEngine, RocksOptions, StepMax,
-    Store,
+    Body, Entry, KeyValue, PageMax, Position, ReadFailure, Rejection, Response, RocksEngine, RocksOptions,
+    StepMax, Store,
 };
 use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
 
@@ -259,6 +259,29 @@ fn read_few(shared: &Shared, mut random: Random) {
     }
 }
 
+/// Two halves of the whole range in one transaction: together they are one revision.
+fn read_txns(shared: &Shared, mut random: Random) {
+    while shared.running() {
+        let middle = name(random.below(KEYS));
+        let halves = [KeyRange::Span { start: name(0), end: middle.clone() }, KeyRange::From(middle)];
+        let success = halves.map(|half| TxnOp::Range(Range::latest(half))).to_vec();
+        let txn = Txn { success, ..Txn::default() };
+        let Some(answer) = shared.excused(shared.store.read_txn(&txn), 0) else { continue };
+        let (mut keys, mut digest) = (0, 0u64);
+        for response in &answer.responses {
+            let Response::Range(half) = response else { panic!("a range is answered by {response:?}") };
+            assert_eq!(half.revision, answer.revision);
+            for kv in &half.kvs {
+                check_key_value(kv, answer.revision);
+                keys += 1;
+                digest = digest.wrapping_add(fingerprint(number(&kv.key), kv.modified.get()));
+            }
+        }
+        let expected = shared.summary(answer.revision);
+        assert_eq!((keys, digest), (expected.keys, expected.digest), "at {}", answer.revision);
+    }
+}
+
 /// Follows history, and fetches what each change replaced.
 fn follow(shared: &Shared, _: Random) {
     let mut next = Revision::new(2);
@@ -334,8 +357,8 @@ fn every_answer_is_that_of_one_revision_while_everything_happens_at_once() {
         stop: AtomicBool::new(false),
         answers: AtomicU64::new(0),
     };
-    let tasks: [fn(&Shared, Random); 8] =
-        [wait, write, collect, read_all, read_pages, read_few, follow, rehash];
+    let tasks: [fn(&Shared, Random); 9] =
+        [wait, write, collect, read_all, read_pages, read_few, read_txns, follow, rehash];
     std::thread::scope(|scope| {
         for (seed, task) in tasks.into_iter().enumerate() {
             let shared = &shared;

@@ -28,7 +28,7 @@ use crate::engine::{Engine, EngineFailure, WriteBatch};
 use crate::verdict::Verdict;
 
 pub use state::{GrantedLease, Lease, Position, State};
-pub(crate) use txn::read_only;
+pub(crate) use txn::{choose_read, read_branch};
 
 /// One committed log entry.
 #[derive(Clone, Debug)]

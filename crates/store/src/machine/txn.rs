@@ -15,10 +15,10 @@ use crate::command::{Compare, Operand, Operator, Put, Range, Txn, TxnOp};
 use crate::engine::EngineFailure;
 use crate::index::KeyState;
 use crate::read::{ReadFailure, View};
-use crate::verdict::{Rejection, Response, TxnResult, Verdict};
+use crate::verdict::{RangeResult, Rejection, Response, TxnResult, Verdict};
 
 /// Which branch a transaction takes, and those of the transactions nested in that branch, in order.
-struct Path {
+pub(crate) struct Path {
     succeeded: bool,
     nested: Vec<Path>,
 }
@@ -71,33 +71,32 @@ impl Step<'_> {
     }
 }
 
-/// Answers a transaction that cannot write.
-pub(crate) fn read_only(view: &View<'_>, state: &State, txn: &Txn) -> Applied<TxnResult> {
+/// Decides a transaction that cannot write: its path, or why it is refused.
+pub(crate) fn choose_read(view: &View<'_>, state: &State, txn: &Txn) -> Applied<Path> {
     let path = choose(view, txn)?;
-    if let Err(rejection) = check(state, txn, &path) {
-        return Ok(Err(rejection));
-    }
-    let mut result = read_branch(view, txn, &path)?;
-    result.revision = view.revision;
-    Ok(Ok(result))
+    Ok(check(state, txn, &path).map(|()| path))
 }
 
-fn read_branch(view: &View<'_>, txn: &Txn, path: &Path) -> Result<TxnResult, EngineFailure> {
+/// Answers a transaction that cannot write, along its path.
+pub(crate) fn read_branch(
+    txn: &Txn,
+    path: &Path,
+    revision: Revision,
+    range: &impl Fn(&Range) -> Result<RangeResult, ReadFailure>,
+) -> Result<TxnResult, ReadFailure> {
     let mut nested = path.nested.iter();
     let mut responses = Vec::new();
     for op in path.branch(txn) {
         match op {
-            TxnOp::Range(range) => {
-                responses.push(Response::Range(view.range(range).map_err(ReadFailure::into_engine)?));
-            }
+            TxnOp::Range(read) => responses.push(Response::Range(range(read)?)),
             TxnOp::Txn(inner) => {
                 let path = nested.next().expect("a path was chosen for each nested transaction");
-                responses.push(Response::Txn(read_branch(view, inner, path)?));
+                responses.push(Response::Txn(read_branch(inner, path, Revision::NONE, range)?));
             }
             TxnOp::Put(_) | TxnOp::DeleteRange(_) => unreachable!("the caller asked `is_read_only`"),
         }
     }
-    Ok(TxnResult { revision: Revision::NONE, succeeded: path.succeeded, responses })
+    Ok(TxnResult { revision, succeeded: path.succeeded, responses })
 }
 
 fn choose(view: &View<'_>, txn: &Txn) -> Result<Path, EngineFailure> {
