@@ -13,12 +13,11 @@
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use setpoint_etcd_tests::cluster::{scratch_directory, setpointd};
 use setpoint_etcd_tests::peer::EtcdBinaries;
 use tempfile::TempDir;
@@ -60,7 +59,14 @@ struct Desk {
     path: String,
     ports: String,
     has_etcdctl: bool,
-    running: Vec<Child>,
+    running: Vec<Running>,
+}
+
+/// A process that stays until the end.
+enum Running {
+    Node(Child),
+    /// A shell that ends what it started in the background when it is told to end.
+    Shell(Child),
 }
 
 impl Desk {
@@ -84,43 +90,68 @@ impl Desk {
     fn make_run(&mut self) {
         let listen = |kind: &str, port: &str| format!("--listen-{kind} 127.0.0.1:{}{port}", self.ports);
         let (client, peer, http) = (listen("client", "00"), listen("peer", "01"), listen("http", "02"));
-        self.background(&format!("setpointd --data-dir .setpoint/default {client} {peer} {http}"));
+        self.background(&format!("exec setpointd --data-dir .setpoint/default {client} {peer} {http}"));
     }
 
     fn bash(&self, script: &str) -> Command {
         let mut command = Command::new("bash");
         command.args(["-euo", "pipefail", "-c", script]).current_dir(self.folder.path());
-        // Commands may leave processes behind; as a group they can be ended together.
-        command.env("PATH", &self.path).process_group(0).stdin(Stdio::null());
+        command.env("PATH", &self.path).stdin(Stdio::null());
+        // The machine may be busy with something else.
+        command.env("SETPOINT_ELECTION_TIMEOUT", "5s");
         command
     }
 
-    fn background(&mut self, script: &str) {
+    /// Starts a script with its output in a log.
+    fn spawn(&self, script: &str) -> Child {
         let log = File::create(self.folder.path().join(format!("{}.log", self.running.len()))).expect("made");
         let mut command = self.bash(script);
         command.stdout(log.try_clone().expect("a handle")).stderr(log);
-        self.running.push(command.spawn().expect("bash starts"));
+        command.spawn().expect("bash starts")
+    }
+
+    /// Starts a node that stays, and waits until it is ready, as a reader would before going on.
+    fn background(&mut self, script: &str) {
+        let address = script.split("--listen-http ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let health = format!("setpointd health --endpoint {}", address.expect("a node has an address"));
+        let deadline = Instant::now() + PATIENCE;
+        let mut node = self.spawn(script);
+        while let Err(problem) = self.once(&health) {
+            let ended = node.try_wait().expect("a child").is_some();
+            let hopeless = ended && WRONG.iter().any(|wrong| self.log().contains(wrong));
+            if hopeless || Instant::now() >= deadline {
+                let _ = node.kill();
+                panic!("{script}\n{problem}\n{}", self.logs());
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            if ended {
+                // An election was under way, or another node was just joining.
+                node = self.spawn(script);
+            }
+        }
+        self.running.push(Running::Node(node));
+    }
+
+    /// What the process started last has said.
+    fn log(&self) -> String {
+        let log = self.folder.path().join(format!("{}.log", self.running.len()));
+        fs::read_to_string(log).unwrap_or_default()
     }
 
     /// Runs a script once; the output if it fails.
-    fn once(&mut self, script: &str) -> Result<(), String> {
+    fn once(&self, script: &str) -> Result<(), String> {
         let output = self.folder.path().join("output");
         let file = File::create(&output).expect("made");
         let mut command = self.bash(script);
-        // Into a file: what stays in the background would keep a pipe open.
         command.stdout(file.try_clone().expect("a handle")).stderr(file);
-        let mut child = command.spawn().expect("bash starts");
-        let status = child.wait().expect("bash ends");
-        if script.contains("&\n") {
-            self.running.push(child);
-        }
+        let status = command.status().expect("bash starts");
         if status.success() {
             return Ok(());
         }
         Err(format!("{status}: {}", fs::read_to_string(output).unwrap_or_default()))
     }
 
-    fn patiently(&mut self, script: &str) {
+    fn patiently(&self, script: &str) {
         let deadline = Instant::now() + PATIENCE;
         while let Err(problem) = self.once(script) {
             let hopeless = WRONG.iter().any(|wrong| problem.contains(wrong));
@@ -132,7 +163,7 @@ impl Desk {
     fn logs(&self) -> String {
         let read = |place: usize| fs::read_to_string(self.folder.path().join(format!("{place}.log"))).ok();
         let tail = |text: String| text.lines().rev().take(5).collect::<Vec<_>>().join("\n");
-        (0..self.running.len()).filter_map(read).map(tail).collect::<Vec<_>>().join("\n--\n")
+        (0..=self.running.len()).filter_map(read).map(tail).collect::<Vec<_>>().join("\n--\n")
     }
 
     fn block(&mut self, block: &str) {
@@ -151,7 +182,10 @@ impl Desk {
             } else if is_assignment(&command) {
                 variables = script;
             } else if command.starts_with("setpointd --") || command.starts_with("./bin/setpointd --") {
-                self.background(&script);
+                self.background(&format!("{variables}exec {command}"));
+            } else if command.contains("&\n") {
+                let shell = self.spawn(&format!("trap 'kill -9 $(jobs -p)' TERM\n{script}\nwait"));
+                self.running.push(Running::Shell(shell));
             } else if command.contains(" watch ") {
                 // Goes on until it is interrupted, which is what has to be seen of it.
                 self.patiently(&format!("{variables}timeout 3 {} || test $? = 124", command.trim()));
@@ -170,12 +204,20 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        for child in &mut self.running {
-            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                // Fails for those of which nothing is left.
-                let _ = kill_process_group(group, Signal::KILL);
+        // Fails for those that have ended, which is what is wanted.
+        for running in &mut self.running {
+            match running {
+                Running::Node(node) => {
+                    let _ = node.kill();
+                    let _ = node.wait();
+                }
+                Running::Shell(shell) => {
+                    if let Some(pid) = i32::try_from(shell.id()).ok().and_then(Pid::from_raw) {
+                        let _ = kill_process(pid, Signal::TERM);
+                    }
+                    let _ = shell.wait();
+                }
             }
-            let _ = child.wait();
         }
     }
 }

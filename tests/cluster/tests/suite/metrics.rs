@@ -133,7 +133,7 @@ async fn refusals_are_counted_and_invented_methods_are_not_told_apart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leaders_and_their_changes_show() {
-    let bed = Testbed::start_with("leaders_and_their_changes_show", Setup::calm()).await;
+    let mut bed = Testbed::start_with("leaders_and_their_changes_show", Setup::calm()).await;
     let (leader, term) = bed.leader().await;
     let target = (leader + 1) % 3;
     for node in 0..3 {
@@ -157,6 +157,9 @@ async fn leaders_and_their_changes_show() {
         reaches(&bed, node, "setpoint_leader_changes_total", |count| count > *seen).await;
         reaches(&bed, node, "setpoint_raft_term", |now| now > term as f64).await;
     }
+    // Of three nodes one alone has no leader, whether it led before or not.
+    (1..3).for_each(|node| bed.kill(node));
+    reaches(&bed, 0, "setpoint_has_leader", |known| known == 0.0).await;
     bed.no_panics();
 }
 
