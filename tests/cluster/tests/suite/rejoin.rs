@@ -10,13 +10,20 @@ use setpoint_cluster_tests::testbed::{Setup, Testbed};
 /// Small enough that a short absence needs a snapshot.
 const SHORT_LOG: [&str; 4] = ["--snapshot-count", "60", "--log-keep", "20"];
 
+/// So much that the log a node needs is cut. In parts, each with patience of its own.
+async fn missed(bed: &Testbed) {
+    for _ in 0..8 {
+        bed.progress(50).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_down_catches_up_by_log() {
     let mut bed = Testbed::start("catches_up_by_log").await;
     let away = bed.follower().await;
     bed.kill(away);
     let followers = bed.follow();
-    let load = bed.load(&LoadConfig::default());
+    let load = bed.load(&LoadConfig { requests: 20_000, ..LoadConfig::default() });
     bed.progress(150).await;
     bed.restart(away).await;
     bed.progress(30).await;
@@ -52,8 +59,9 @@ async fn a_node_that_was_down_for_long_catches_up_by_snapshot() {
     for _ in 0..2 {
         let away = bed.follower().await;
         bed.kill(away);
-        let load = bed.load(&LoadConfig::default());
-        bed.progress(400).await;
+        // Enough that it does not end while a busy machine takes its time over the restart.
+        let load = bed.load(&LoadConfig { requests: 20_000, ..LoadConfig::default() });
+        missed(&bed).await;
         bed.restart(away).await;
         bed.progress(30).await;
         load.stop().await;
@@ -91,7 +99,7 @@ async fn watches_of_a_node_that_installs_a_snapshot_have_no_gap() {
     received(&mut watch, first).await.expect("the first event");
     bed.mesh.split(&[away]);
     let load = bed.load(&LoadConfig::default());
-    bed.progress(400).await;
+    missed(&bed).await;
     load.stop().await;
     let (leader, _) = bed.leader_among(&(0..3).filter(|node| *node != away).collect::<Vec<_>>()).await;
     bed.mesh.heal();
