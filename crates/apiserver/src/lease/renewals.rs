@@ -4,6 +4,7 @@
 //! renewals, whichever node the clients are connected to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message;
 use setpoint_api::setpoint::peer::v1::{
@@ -13,12 +14,17 @@ use setpoint_consensus::{CallError, Node};
 use setpoint_types::LeaseId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Renewals per call.
 const BATCH_MAX: usize = 4096;
 /// Renewals that may wait; more find the queue full and wait themselves.
 const QUEUE: usize = 16 * 1024;
+
+/// How long a renewal waits for a leader, and how often it looks for one.
+const PATIENCE: Duration = Duration::from_secs(3);
+const RETRY_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Clone)]
 pub struct Renewals {
@@ -71,7 +77,10 @@ async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: Cancell
             batch.push(renewal);
         }
         let ids: Vec<i64> = batch.iter().map(|waiting| waiting.id.0).collect();
-        let ttls = call(&node, ids).await;
+        let ttls = tokio::select! {
+            () = stop.cancelled() => Err(RenewError::Stopped),
+            ttls = renew(&node, ids) => ttls,
+        };
         for (place, waiting) in batch.drain(..).enumerate() {
             let answer = match &ttls {
                 Ok(ttls) => Ok(ttls.get(place).copied().unwrap_or(0)),
@@ -79,6 +88,17 @@ async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: Cancell
             };
             // A closed receiver is a client that left.
             let _ = waiting.answer.send(answer);
+        }
+    }
+}
+
+/// Asks again for a while: a leader is being elected, or has just been, and to renew twice does no harm.
+async fn renew(node: &Node, ids: Vec<i64>) -> Result<Arc<[i64]>, RenewError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match call(node, ids.clone()).await {
+            Err(RenewError::NoLeader) if Instant::now() < deadline => sleep(RETRY_EVERY).await,
+            outcome => return outcome,
         }
     }
 }

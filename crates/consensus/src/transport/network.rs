@@ -23,7 +23,7 @@ use openraft::raft::{
 use setpoint_api::setpoint::peer::v1 as proto;
 use setpoint_api::setpoint::peer::v1::append_reply::Verdict;
 use setpoint_types::NodeId;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::{Response, Status};
 use tracing::info;
 
@@ -49,7 +49,13 @@ impl NetworkFactory {
     fn client(&self, target: u64, node: &Peer, replication: Replication) -> Network {
         let target = NodeId(target);
         self.links.learn(target, &node.address);
-        Network { links: Arc::clone(&self.links), progress: Arc::clone(&self.progress), target, replication }
+        Network {
+            links: Arc::clone(&self.links),
+            progress: Arc::clone(&self.progress),
+            target,
+            replication,
+            failures: 0,
+        }
     }
 }
 
@@ -81,11 +87,24 @@ pub struct Network {
     progress: Arc<Progress>,
     target: NodeId,
     replication: Replication,
+    /// Sessions that could not be opened, one after the other.
+    failures: u32,
 }
+
+/// The pause after a session that could not be opened, and what it grows to.
+const PAUSE: Duration = Duration::from_millis(25);
+const PAUSE_MAX: Duration = Duration::from_millis(400);
 
 impl Network {
     fn link(&self) -> Result<Arc<Link>, RpcError> {
         Ok(self.links.get(self.target)?)
+    }
+
+    async fn open<S>(&self, input: S) -> Result<Session<S>, RpcError>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin,
+    {
+        Session::open(self.link()?, input, self.links.timing().replication_stall).await
     }
 }
 
@@ -159,10 +178,19 @@ impl NetStreamAppend<TypeConfig> for Network {
             return stream_append_sequential(self, input, option);
         }
         async move {
-            let stall = self.links.timing().replication_stall;
             let progress = Arc::clone(&self.progress);
             let input = input.inspect(move |request| note_commit(&progress, request));
-            let session = Session::open(self.link()?, input, stall).await?;
+            let session = match self.open(input).await {
+                Ok(session) => session,
+                Err(error) => {
+                    // openraft backs off where it makes requests, and of a session that was never opened it makes none:
+                    // without a pause here it would try again at once, thousands of times a second.
+                    sleep((PAUSE * 2u32.saturating_pow(self.failures.min(10))).min(PAUSE_MAX)).await;
+                    self.failures += 1;
+                    return Err(error);
+                }
+            };
+            self.failures = 0;
             let results = stream::unfold(Some(session), |session| async move {
                 let mut session = session?;
                 let result = session.next().await?;

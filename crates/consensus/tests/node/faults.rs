@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use setpoint_consensus::{CallError, ReadError, Role, SubmitError};
+use setpoint_consensus::{CallError, Lane, ReadError, Role, SubmitError};
 use setpoint_types::ClusterId;
 use tokio::time::{sleep, timeout};
 
@@ -195,4 +195,22 @@ async fn a_machine_that_fails_takes_only_its_own_node_down() {
     eventually("the node says so", || broken.status().role == Role::Stopped).await;
     writer.put("life goes on").await;
     assert!(writer.host.fatal.lock().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_is_down_is_not_called_without_pause() {
+    let mut cluster = Cluster::start(3, Options::default()).await;
+    let leader = cluster.leader().await.id;
+    let lost = cluster.followers(cluster.node(leader.0)).next().expect("two followers").id;
+    let (from, to) = (cluster.node(leader.0).name(), cluster.node(lost.0).name());
+    cluster.kill(lost.0).await;
+    let before = cluster.network.dialled(&from, &to, Lane::Replication);
+    for round in 0..20 {
+        cluster.node(leader.0).put(format!("without it {round}")).await;
+        sleep(Duration::from_millis(100)).await;
+    }
+    let tries = cluster.network.dialled(&from, &to, Lane::Replication) - before;
+    assert!((1..100).contains(&tries), "{tries} tries in about two seconds");
+    cluster.start_node(lost.0).await;
+    cluster.agree_on(&bytes("without it 19")).await;
 }
