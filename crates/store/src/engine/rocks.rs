@@ -122,6 +122,16 @@ fn table_options(table: Table, options: &RocksOptions, cache: &Cache) -> Options
     table_options
 }
 
+/// What an operation takes in RocksDB's form of a batch, rounded up.
+fn room_for(operation: &Operation) -> usize {
+    const TAGS_AND_LENGTHS: usize = 16;
+    TAGS_AND_LENGTHS
+        + match operation {
+            Operation::Put { key, value, .. } => key.len() + value.len(),
+            Operation::Delete { key, .. } | Operation::DeleteOnce { key, .. } => key.len(),
+        }
+}
+
 impl Engine for RocksEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineFailure> {
         if table == Table::Records
@@ -176,7 +186,7 @@ impl Engine for RocksEngine {
     }
 
     fn write(&self, batch: WriteBatch) -> Result<(), EngineFailure> {
-        let mut rows = rocksdb::WriteBatch::default();
+        let mut rows = rocksdb::WriteBatch::with_capacity_bytes(batch.operations.iter().map(room_for).sum());
         for operation in &batch.operations {
             match operation {
                 Operation::Put { table, key, value } => rows.put_cf(self.table(*table), key, value),

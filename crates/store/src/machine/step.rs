@@ -143,10 +143,8 @@ impl<'a> Step<'a> {
             Some(existing) if put.keep_value => existing.value.clone(),
             _ => put.value.clone(),
         };
-        let lease = match self.state.index.get(&put.key) {
-            Some(existing) if put.keep_lease => existing.lease,
-            _ => put.lease,
-        };
+        let kept = if put.keep_lease { self.state.index.get(&put.key) } else { None };
+        let lease = kept.map_or(put.lease, |existing| existing.lease);
         self.target().put(write, &put.key, value, lease);
         let previous = if put.want_previous { existing } else { None };
         Ok(Response::Put { revision: write.revision, previous })
