@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `etcd` | etcd's v3 protocol |
+//! | `objects` | objects over keys: get, list, watch, history |
 //! | `watch` | changes, handed to every stream that asked for them |
 //! | `lease` | who keeps time, who renews, who expires |
 //! | `replica` | the local copy joined to consensus |
@@ -19,6 +20,7 @@ pub mod housekeeping;
 pub mod leader;
 pub mod lease;
 pub mod metrics;
+pub mod objects;
 pub mod quota;
 pub mod replica;
 pub mod watch;

@@ -166,6 +166,13 @@ impl Store {
         Ok(Pages::new(self.engine(), read, at, whole))
     }
 
+    /// As `open_pages`, at a revision that is known, of a whole range and without counting it.
+    pub fn open_pages_at(&self, range: KeyRange, at: Revision) -> Result<Pages, ReadFailure> {
+        let inner = self.inner.read();
+        let at = inner.state.readable(at.wire())?;
+        Ok(Pages::new(inner.engine.clone(), &Range::latest(range), at, RangeResult::default()))
+    }
+
     /// The next piece of a range. Refused if a compaction overtook its revision.
     pub fn next_page(&self, pages: &mut Pages, max: PageMax) -> Result<Page, ReadFailure> {
         let page = pages.next(max);

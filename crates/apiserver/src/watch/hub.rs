@@ -16,6 +16,8 @@ use super::router::{Router, Slot};
 
 pub struct Hub {
     inner: Mutex<Inner>,
+    /// For those who wait for a revision and not for changes.
+    advanced: Notify,
 }
 
 struct Inner {
@@ -27,6 +29,8 @@ struct Inner {
 
 struct Stream {
     wake: Arc<Notify>,
+    /// A client's; others are counted once they report watches.
+    counted: bool,
     load: Load,
     /// The first revision that concerns the stream and that it has not taken.
     pending: Option<Revision>,
@@ -66,6 +70,7 @@ impl Hub {
                 streams: Vec::new(),
                 free: Vec::new(),
             }),
+            advanced: Notify::new(),
         }
     }
 
@@ -96,6 +101,19 @@ impl Hub {
         }
         drop(inner);
         woken.iter().for_each(|wake| wake.notify_one());
+        self.advanced.notify_waiters();
+    }
+
+    /// Returns once watchers can see a revision.
+    pub async fn reached(&self, revision: Revision) {
+        loop {
+            // Made before the look, so that nothing published after it is missed.
+            let advanced = self.advanced.notified();
+            if self.newest() >= revision {
+                return;
+            }
+            advanced.await;
+        }
     }
 
     /// The state was replaced by a snapshot at `newest`: every stream goes back to the history.
@@ -107,11 +125,22 @@ impl Hub {
             stream.pending.get_or_insert(before.successor());
             stream.wake.notify_one();
         }
+        drop(inner);
+        self.advanced.notify_waiters();
     }
 
     pub fn open_stream(&self, wake: Arc<Notify>) -> Slot {
+        self.open(wake, true)
+    }
+
+    /// A stream that is nobody's watch, unless it reports to be one.
+    pub fn open_follower(&self, wake: Arc<Notify>) -> Slot {
+        self.open(wake, false)
+    }
+
+    fn open(&self, wake: Arc<Notify>, counted: bool) -> Slot {
         let mut inner = self.inner.lock();
-        let stream = Some(Stream { wake, load: Load::default(), pending: None });
+        let stream = Some(Stream { wake, counted, load: Load::default(), pending: None });
         match inner.free.pop() {
             Some(slot) => {
                 inner.streams[slot] = stream;
@@ -168,6 +197,27 @@ impl Hub {
         }
     }
 
+    /// Takes at most so many revisions of what is new for the stream. If more are left, the stream is not woken for them:
+    /// it takes again until nothing is left.
+    pub fn take_some(&self, slot: Slot, revisions_max: usize) -> Taken {
+        let mut inner = self.inner.lock();
+        let newest = inner.ring.newest();
+        let Some(from) = inner.streams[slot].as_mut().and_then(|stream| stream.pending.take()) else {
+            return Taken::Changes { sets: Vec::new(), until: newest };
+        };
+        if !inner.ring.reaches(from) {
+            return Taken::Behind { from };
+        }
+        let sets = inner.ring.some_since(from, revisions_max);
+        let until = sets.last().map_or(newest, |last| last.revision());
+        if until < newest
+            && let Some(stream) = &mut inner.streams[slot]
+        {
+            stream.pending = Some(until.successor());
+        }
+        Taken::Changes { sets, until }
+    }
+
     /// A stream says what it has, for the counts.
     pub fn report(&self, slot: Slot, load: Load) {
         if let Some(stream) = &mut self.inner.lock().streams[slot] {
@@ -179,7 +229,7 @@ impl Hub {
         let inner = self.inner.lock();
         let mut counts = Counts::default();
         for stream in inner.streams.iter().flatten() {
-            counts.streams += 1;
+            counts.streams += usize::from(stream.counted || stream.load.watchers > 0);
             counts.watchers += stream.load.watchers;
             counts.behind += stream.load.behind;
         }

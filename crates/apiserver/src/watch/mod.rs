@@ -10,7 +10,7 @@
 //! store's history. So a slow client costs nobody memory, is never cut for being slow, and is cancelled only when a
 //! compaction overtakes it.
 //!
-//! Not here: etcd's messages (`etcd::watch`).
+//! Not here: etcd's messages (`etcd::watch`), and watches of objects (`objects::watch`), which share the hub and the ring.
 
 mod hub;
 mod ring;
@@ -18,7 +18,8 @@ mod router;
 mod stream;
 mod watcher;
 
-pub use hub::{Counts, Hub};
-pub use ring::Published;
+pub use hub::{Counts, Hub, Load, Taken};
+pub use ring::{PreviousMissing, Published};
+pub use router::Slot;
 pub use stream::{Command, Event, Output, StreamEnd, StreamOptions, WatchStream};
 pub use watcher::{Filters, WatchId, WatchSpec};

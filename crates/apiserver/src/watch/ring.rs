@@ -6,11 +6,15 @@ use std::sync::{Arc, OnceLock};
 use setpoint_store::{Change, ChangeSet, EngineFailure, KeyValue, Store};
 use setpoint_types::Revision;
 
+use crate::objects::SharedEvents;
+
 /// One revision's changes, with what its watchers share.
 pub struct Published {
     pub changes: Arc<ChangeSet>,
     /// What each change replaced, read once for all who ask.
     previous: OnceLock<Vec<Option<KeyValue>>>,
+    /// The same changes as events of objects.
+    pub events: SharedEvents,
 }
 
 /// Why the replaced values of a revision are not to be had.
@@ -22,7 +26,7 @@ pub enum PreviousMissing {
 
 impl Published {
     pub fn new(changes: Arc<ChangeSet>) -> Self {
-        Self { changes, previous: OnceLock::new() }
+        Self { changes, previous: OnceLock::new(), events: SharedEvents::default() }
     }
 
     pub fn revision(&self) -> Revision {
@@ -99,8 +103,13 @@ impl Ring {
 
     /// Everything from `from` on; call only if it `reaches` that far.
     pub fn since(&self, from: Revision) -> Vec<Arc<Published>> {
+        self.some_since(from, usize::MAX)
+    }
+
+    /// The first of everything from `from` on.
+    pub fn some_since(&self, from: Revision, revisions_max: usize) -> Vec<Arc<Published>> {
         let first = self.sets.partition_point(|set| set.revision() < from);
-        self.sets.range(first..).cloned().collect()
+        self.sets.range(first..).take(revisions_max).cloned().collect()
     }
 }
 

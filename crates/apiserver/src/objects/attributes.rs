@@ -1,0 +1,165 @@
+//! What selectors see of an object: its labels and the fields its kind makes selectable.
+//!
+//! Read out of the stored bytes by walking over them. Annotations, managed fields and most of the JSON are passed over.
+
+use bytes::Bytes;
+use setpoint_api::raw::wire::{self, Malformed};
+
+use super::pick::Picks;
+
+/// Numbers of fields, as `object.proto` has them.
+const METADATA: u32 = 2;
+const SPEC: u32 = 3;
+const STATUS: u32 = 4;
+const LABELS: u32 = 11;
+
+/// The fields of a kind that selectors may name, besides `metadata.name` and `metadata.namespace`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SelectableFields {
+    paths: Vec<String>,
+    spec: Picks,
+    status: Picks,
+}
+
+impl SelectableFields {
+    /// Paths such as `spec.nodeName`; those of neither spec nor status are left out.
+    pub fn new<'p>(paths: impl IntoIterator<Item = &'p str>) -> Self {
+        let mut fields = Self::default();
+        for path in paths {
+            let place = fields.paths.len();
+            if let Some(below) = path.strip_prefix("spec.") {
+                fields.spec.add(below, place);
+            } else if let Some(below) = path.strip_prefix("status.") {
+                fields.status.add(below, place);
+            } else {
+                continue;
+            }
+            fields.paths.push(path.to_owned());
+        }
+        fields
+    }
+
+    /// Where the value of a path is among [`Attributes::fields`].
+    pub fn place(&self, path: &str) -> Option<usize> {
+        self.paths.iter().position(|it| it == path)
+    }
+
+    pub fn paths(&self) -> &[String] {
+        &self.paths
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Sorted by key.
+    pub labels: Vec<(String, String)>,
+    /// In the order of the kind's selectable fields. What an object does not have is empty.
+    pub fields: Vec<String>,
+}
+
+impl Attributes {
+    /// Bytes that are no object have no labels and empty fields.
+    pub fn of(stored: &Bytes, selectable: &SelectableFields) -> Self {
+        let mut found = vec![None; selectable.paths.len()];
+        let labels = read(stored, selectable, &mut found).unwrap_or_default();
+        Self { labels, fields: found.into_iter().map(Option::unwrap_or_default).collect() }
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let place = self.labels.binary_search_by(|(it, _)| it.as_str().cmp(key)).ok()?;
+        Some(&self.labels[place].1)
+    }
+}
+
+fn read(
+    stored: &Bytes,
+    selectable: &SelectableFields,
+    found: &mut [Option<String>],
+) -> Result<Vec<(String, String)>, Malformed> {
+    let mut labels = Vec::new();
+    for field in wire::fields(stored) {
+        let field = field?;
+        match field.number {
+            METADATA => read_labels(&field.bytes()?, &mut labels)?,
+            SPEC => selectable.spec.pick(&field.bytes()?, found),
+            STATUS => selectable.status.pick(&field.bytes()?, found),
+            _ => {}
+        }
+    }
+    // As maps are read: the last one counts. Sorting keeps equal ones in their order.
+    labels.sort_by(|(a, _): &(String, String), (b, _)| a.cmp(b));
+    labels.reverse();
+    labels.dedup_by(|(a, _), (b, _)| a == b);
+    labels.reverse();
+    Ok(labels)
+}
+
+fn read_labels(metadata: &Bytes, labels: &mut Vec<(String, String)>) -> Result<(), Malformed> {
+    for field in wire::fields(metadata) {
+        let field = field?;
+        if field.number != LABELS {
+            continue;
+        }
+        let (mut key, mut value) = (String::new(), String::new());
+        for part in wire::fields(&field.bytes()?) {
+            let part = part?;
+            match part.number {
+                1 => key = part.text()?,
+                2 => value = part.text()?,
+                _ => {}
+            }
+        }
+        labels.push((key, value));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use prost::Message;
+    use setpoint_api::setpoint::v1 as pb;
+
+    use super::*;
+
+    #[test]
+    fn labels_and_selectable_fields_are_read_and_nothing_else() {
+        let labels = HashMap::from([("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())]);
+        let metadata = pb::Metadata {
+            name: "web".into(),
+            annotations: HashMap::from([("note".into(), "n".into())]),
+            labels,
+            ..Default::default()
+        };
+        let object = pb::Object {
+            kind: "Replica".into(),
+            metadata: Some(metadata),
+            spec: Bytes::from_static(br#"{"nodeName":"n1","other":{}}"#),
+            status: Bytes::from_static(br#"{"stage":"ready"}"#),
+        };
+        let fields = SelectableFields::new(["metadata.name", "status.stage", "spec.nodeName", "spec.none"]);
+        let stored = Bytes::from(object.encode_to_vec());
+        let read = Attributes::of(&stored, &fields);
+        assert_eq!(read.labels, [("a".into(), "1".into()), ("b".into(), "2".into())]);
+        assert_eq!(read.fields, ["ready", "n1", ""]);
+        assert_eq!((read.label("b"), read.label("note")), (Some("2"), None));
+        assert_eq!((fields.place("spec.nodeName"), fields.place("metadata.name")), (Some(1), None));
+    }
+
+    #[test]
+    fn a_label_that_is_there_twice_has_its_last_value() {
+        let entry = |value: u8| [0x5a, 6, 0x0a, 1, b'k', 0x12, 1, value];
+        let metadata = [entry(b'1'), entry(b'2')].concat();
+        let stored = [&[0x12, metadata.len() as u8][..], &metadata].concat();
+        let read = Attributes::of(&stored.into(), &SelectableFields::default());
+        assert_eq!(read.labels, [("k".into(), "2".into())]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_object_have_no_labels() {
+        let fields = SelectableFields::new(["spec.a"]);
+        let read = Attributes::of(&Bytes::from_static(b"\x12\xff\xff"), &fields);
+        assert_eq!(read, Attributes { labels: vec![], fields: vec![String::new()] });
+    }
+}

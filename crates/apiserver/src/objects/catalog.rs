@@ -1,0 +1,107 @@
+//! The kinds that are served, and what reading needs to know of each.
+//!
+//! Not here: where kinds come from. Built-in ones are put in at start, users' own when they are defined.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use setpoint_api::setpoint::v1 as pb;
+use tokio::sync::watch;
+
+use super::attributes::SelectableFields;
+use super::error::Refusal;
+use super::key;
+use super::reader::Reader;
+
+/// One kind, as it is told to clients and as it is read.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub info: pb::KindInfo,
+    pub fields: SelectableFields,
+}
+
+impl Kind {
+    pub fn new(info: pb::KindInfo) -> Self {
+        let fields = SelectableFields::new(info.selectable_fields.iter().map(String::as_str));
+        Self { info, fields }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.info.kind
+    }
+}
+
+pub struct Catalog {
+    kinds: RwLock<BTreeMap<String, Arc<Kind>>>,
+    /// Moves whenever a kind comes, goes or changes.
+    version: watch::Sender<u64>,
+}
+
+impl Catalog {
+    pub fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
+        let named = kinds.into_iter().map(|kind| (kind.name().to_owned(), Arc::new(kind)));
+        Self { kinds: RwLock::new(named.collect()), version: watch::Sender::new(0) }
+    }
+
+    /// Adds a kind, or puts it in the place of the one of the same name.
+    pub fn put(&self, kind: Kind) {
+        self.kinds.write().insert(kind.name().to_owned(), Arc::new(kind));
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    pub fn remove(&self, kind: &str) {
+        if self.kinds.write().remove(kind).is_some() {
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// The kind of a request.
+    pub fn served(&self, kind: &str) -> Result<Arc<Kind>, Refusal> {
+        self.get(kind).ok_or_else(|| {
+            let text = if kind.is_empty() { "names no kind" } else { "is not a kind that is served; Kinds lists them" };
+            Refusal::invalid("kind", text)
+        })
+    }
+
+    pub fn get(&self, kind: &str) -> Option<Arc<Kind>> {
+        self.kinds.read().get(kind).cloned()
+    }
+
+    /// In the order of their names.
+    pub fn all(&self) -> Vec<Arc<Kind>> {
+        self.kinds.read().values().cloned().collect()
+    }
+
+    pub fn version(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+}
+
+impl Reader {
+    /// Every kind that is served, or the one that is asked for.
+    pub fn kinds(&self, request: &pb::KindsRequest) -> Result<pb::KindsResponse, Refusal> {
+        let kinds = match request.kind.as_str() {
+            "" => self.catalog.all(),
+            kind => vec![self.catalog.served(kind)?],
+        };
+        let kinds = kinds.iter().map(|kind| kind.info.clone()).collect();
+        Ok(pb::KindsResponse { kinds, revision: self.store.revision().get() })
+    }
+}
+
+impl Kind {
+    /// The namespace an object of this kind is in, if a request names `namespace`.
+    pub fn namespace<'n>(&self, namespace: &'n str) -> Result<&'n str, Refusal> {
+        match (self.info.namespaced, namespace) {
+            (false, "") => Ok(""),
+            (false, _) => {
+                let text = format!("must be empty: {} belongs to the whole cluster", self.name());
+                Err(Refusal::invalid("namespace", text))
+            }
+            (true, "") => Ok("default"),
+            (true, namespace) if key::is_part(namespace) => Ok(namespace),
+            (true, _) => Err(Refusal::invalid("namespace", "contains a character no namespace has")),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! All kinds at one revision.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use setpoint_types::Revision;
+use tokio::sync::watch;
+
+use super::postings::{KindIndex, Wanted};
+use crate::objects::attributes::Attributes;
+use crate::objects::catalog::Kind;
+
+pub struct Index {
+    inner: RwLock<Inner>,
+    /// The revision it is at, for those who wait for one.
+    reached: watch::Sender<Revision>,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    revision: Revision,
+    /// None for a kind that was given up because it takes too much memory: lists of it scan.
+    kinds: HashMap<String, Option<KindIndex>>,
+}
+
+/// What was found, all of one revision.
+pub struct Selected {
+    pub revision: Revision,
+    /// `namespace/name`, in order.
+    pub names: Vec<Arc<str>>,
+    pub more: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexSize {
+    pub objects: usize,
+    /// About how much memory they take.
+    pub bytes: usize,
+}
+
+/// What a change is to the index.
+pub(super) enum Update {
+    Put { kind: Arc<Kind>, name: String, attributes: Attributes },
+    Remove { kind: String, name: String },
+}
+
+impl Index {
+    /// Beyond `bytes_max` the largest kind is given up.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { inner: RwLock::default(), reached: watch::Sender::new(Revision::NONE), bytes_max }
+    }
+
+    /// Waits until it has seen a revision.
+    pub async fn reached(&self, revision: Revision) {
+        // Cannot fail: the sender is in `self`.
+        let _ = self.reached.subscribe().wait_for(|reached| *reached >= revision).await;
+    }
+
+    /// None if it does not know the kind, or knows it with other fields: then a scan finds out.
+    pub fn select(&self, kind: &Kind, wanted: &Wanted<'_>) -> Option<Selected> {
+        let inner = self.inner.read();
+        if inner.revision.is_none() {
+            return None;
+        }
+        let (names, more) = match inner.kinds.get(kind.name()) {
+            Some(Some(index)) if *index.fields() == kind.fields => index.select(wanted),
+            Some(_) => return None,
+            // Nothing of this kind exists.
+            None => (Vec::new(), false),
+        };
+        Some(Selected { revision: inner.revision, names, more })
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.inner.read().revision
+    }
+
+    pub fn size(&self) -> IndexSize {
+        let inner = self.inner.read();
+        let kinds = inner.kinds.values().flatten();
+        kinds.fold(IndexSize::default(), |size, kind| IndexSize {
+            objects: size.objects + kind.len(),
+            bytes: size.bytes + kind.bytes(),
+        })
+    }
+
+    /// Applies everything between its revision and `until`.
+    pub(super) fn update(&self, updates: Vec<Update>, until: Revision) {
+        let mut inner = self.inner.write();
+        inner.apply(updates, self.bytes_max);
+        inner.revision = until;
+        drop(inner);
+        self.announce(until);
+    }
+
+    /// Puts what was built anew in the place of everything.
+    pub(super) fn replace(&self, built: Draft, revision: Revision) {
+        let Draft { mut inner } = built;
+        inner.revision = revision;
+        *self.inner.write() = inner;
+        self.announce(revision);
+    }
+
+    fn announce(&self, revision: Revision) {
+        self.reached.send_if_modified(|reached| std::mem::replace(reached, revision) != revision);
+    }
+
+    pub(super) fn draft(&self) -> Draft {
+        Draft { inner: Inner::default() }
+    }
+
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+}
+
+/// An index in the making.
+pub(super) struct Draft {
+    inner: Inner,
+}
+
+impl Draft {
+    pub fn add(&mut self, updates: Vec<Update>, bytes_max: usize) {
+        self.inner.apply(updates, bytes_max);
+    }
+}
+
+impl Inner {
+    fn apply(&mut self, updates: Vec<Update>, bytes_max: usize) {
+        for update in updates {
+            match update {
+                Update::Put { kind, name, attributes } => {
+                    let index = match self.kinds.get_mut(kind.name()) {
+                        Some(index) => index,
+                        None => self
+                            .kinds
+                            .entry(kind.name().to_owned())
+                            .or_insert_with(|| Some(KindIndex::new(kind.fields.clone()))),
+                    };
+                    if let Some(index) = index {
+                        index.put(&name, &attributes);
+                    }
+                }
+                Update::Remove { kind, name } => {
+                    if let Some(Some(index)) = self.kinds.get_mut(&kind) {
+                        index.remove(&name);
+                    }
+                }
+            }
+        }
+        self.keep_within(bytes_max);
+    }
+
+    fn keep_within(&mut self, bytes_max: usize) {
+        let bytes = |index: &Option<KindIndex>| index.as_ref().map_or(0, KindIndex::bytes);
+        while self.kinds.values().map(bytes).sum::<usize>() > bytes_max
+            && let Some((kind, index)) = self.kinds.iter_mut().max_by_key(|(_, index)| bytes(index))
+        {
+            tracing::warn!(kind, bytes_max, "the index of this kind takes too much memory; lists of it by selectors scan");
+            *index = None;
+        }
+    }
+}

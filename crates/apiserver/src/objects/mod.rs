@@ -1,0 +1,46 @@
+//! Objects over keys: what `setpoint.v1.Objects` asks, answered from the local copy
+//! ([ADR 7](../../../../docs/adr/0007-objects-over-keys.md)).
+//!
+//! | file | what |
+//! |---|---|
+//! | [`service`] | the gRPC service |
+//! | [`reader`] | what all reads share |
+//! | [`get`], [`list`], [`watch`], [`history`] | the reads |
+//! | [`freshness`] | how new an answer must be |
+//! | [`key`], [`scope`], [`token`] | where objects lie, which keys a request is of, where a list goes on |
+//! | [`selection`], [`attributes`], [`pick`] | selectors, and what they see of an object |
+//! | [`index`] | labels and selectable fields of all objects, in memory |
+//! | [`event`], [`feed`] | changes as events, shared by all watches; where they come from |
+//! | [`catalog`] | the kinds that are served |
+//! | [`error`] | refusals, and the table of their codes |
+//!
+//! A stored object is passed on as it lies there and never decoded to be sent (`setpoint_api::raw`).
+//!
+//! Not here: what an object may contain, and writing.
+
+pub mod attributes;
+pub mod catalog;
+pub mod error;
+mod event;
+mod feed;
+mod freshness;
+mod get;
+pub mod history;
+pub mod index;
+pub mod key;
+mod list;
+mod pick;
+mod reader;
+mod scope;
+mod selection;
+mod service;
+mod token;
+pub mod watch;
+
+pub use catalog::{Catalog, Kind};
+pub use error::Refusal;
+pub use event::SharedEvents;
+pub use freshness::{At, Barrier};
+pub use index::Index;
+pub use reader::{ReadLimits, Reader};
+pub use service::ObjectsService;

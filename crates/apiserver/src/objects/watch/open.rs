@@ -1,0 +1,128 @@
+//! From a request to a stream: what it is of, and where it begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use setpoint_api::setpoint::v1 as pb;
+use setpoint_store::ReadFailure;
+use setpoint_types::Revision;
+use tokio::time::Instant;
+
+use super::initial::{Initial, Source};
+use super::stream::{WatchAnswers, Watching};
+use crate::objects::error::Refusal;
+use crate::objects::event::View;
+use crate::objects::feed::Feed;
+use crate::objects::freshness::{At, Settled};
+use crate::objects::get::part;
+use crate::objects::list;
+use crate::objects::reader::{Reader, blocking};
+use crate::objects::scope::Scope;
+use crate::objects::selection::Selection;
+
+/// More than so many objects the index does not list for a watch: reading all of them in order is then no slower.
+const FOUND_MAX: usize = 10_000;
+/// How often an initial state may be overtaken by a compaction before it begins.
+const OVERTAKEN_MAX: usize = 4;
+/// Bookmarks come no faster, whatever is asked for.
+const BOOKMARK_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Where a watch begins.
+enum Start {
+    /// With what changes after a revision.
+    After(Revision),
+    With(Initial),
+}
+
+impl Reader {
+    pub async fn watch(&self, request: pb::WatchRequest) -> Result<WatchAnswers, Refusal> {
+        let kind = self.catalog.served(&request.kind)?;
+        let selection = Selection::parse(&kind, &request.label_selector, &request.field_selector)?;
+        let scope = Scope::of(kind, &request.namespace, &selection)?;
+        let view = Arc::new(View { kind: scope.kind.clone(), selection, part: part(request.metadata_only) });
+        let start = self.start(&request, &scope, &view).await?;
+        let (initial, after) = match start {
+            Start::After(after) => (None, after),
+            Start::With(initial) => {
+                let after = initial.revision();
+                (Some(initial), after)
+            }
+        };
+        let bookmark_interval = match request.bookmark_interval_ms {
+            0 => self.limits.bookmark_interval,
+            millis => Duration::from_millis(millis.into()).max(BOOKMARK_INTERVAL_MIN),
+        };
+        let watching = Watching {
+            feed: Feed::open_watch(&self.hub, &self.store, scope.range, after),
+            reader: self.clone(),
+            view,
+            initial,
+            position: after,
+            bookmark_interval,
+            sent_at: Instant::now(),
+            deadline: Instant::now() + self.lasting(request.timeout_ms),
+        };
+        Ok(watching.into_answers())
+    }
+
+    async fn start(
+        &self,
+        request: &pb::WatchRequest,
+        scope: &Scope,
+        view: &Arc<View>,
+    ) -> Result<Start, Refusal> {
+        let from = Revision::new(request.from_revision.min(Revision::MAX.get()));
+        if request.initial_state && !from.is_none() {
+            let text = "must be 0 with initial_state, which sends the current state and what comes after it";
+            return Err(Refusal::invalid("from_revision", text));
+        }
+        if !from.is_none() {
+            // A client that comes from another node may be ahead of this one.
+            self.reach(from).await?;
+            return Ok(Start::After(from));
+        }
+        let at = At::from_wire(request.at)?;
+        if request.initial_state {
+            return self.start_with_state(at, scope, view).await.map(Start::With);
+        }
+        Ok(Start::After(match self.settle(at).await? {
+            Settled::Newest => self.store.revision(),
+            Settled::Exactly(revision) => revision,
+        }))
+    }
+
+    async fn start_with_state(&self, at: At, scope: &Scope, view: &Arc<View>) -> Result<Initial, Refusal> {
+        for _ in 0..OVERTAKEN_MAX {
+            let settled = self.settle(at).await?;
+            let found = self.indexed(scope, view, settled, FOUND_MAX).await.filter(|found| !found.more);
+            let (revision, source) = match found {
+                Some(found) => (found.revision, Source::Found(found.names.into_iter())),
+                None => {
+                    let (store, range) = (self.store.clone(), scope.range.clone());
+                    match blocking(move || list::open(&store, range, settled)).await? {
+                        Ok((pages, revision, _)) => (revision, Source::Range(pages)),
+                        Err(ReadFailure::Overtaken | ReadFailure::Rejected(_))
+                            if settled == Settled::Newest =>
+                        {
+                            continue;
+                        }
+                        Err(failure) => return Err(self.read_failure(failure)),
+                    }
+                }
+            };
+            let (store, view, bytes) = (self.store.clone(), view.clone(), self.limits.response_bytes);
+            return Ok(Initial::start(store, view, revision, source, bytes));
+        }
+        Err(Refusal::expired(self.oldest_kept()))
+    }
+
+    /// How long a watch lasts.
+    fn lasting(&self, timeout_ms: u32) -> Duration {
+        if timeout_ms > 0 {
+            return Duration::from_millis(timeout_ms.into());
+        }
+        #[expect(clippy::disallowed_methods, reason = "timing only: no answer depends on it")]
+        let share = rand::random::<f64>();
+        self.limits.watch_timeout.mul_f64(1.0 + share)
+    }
+}
