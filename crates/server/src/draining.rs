@@ -18,7 +18,8 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 /// What lasts for as long as its client, or another one, likes: streams, and waiting for a lock or an office.
-const ENDLESS: [&str; 7] = [
+const ENDLESS: [&str; 8] = [
+    "/setpoint.v1.Objects/Watch",
     "/etcdserverpb.Watch/Watch",
     "/etcdserverpb.Lease/LeaseKeepAlive",
     "/v3lockpb.Lock/Lock",

@@ -10,6 +10,7 @@ use setpoint_api::etcdserverpb::kv_server::KvServer;
 use setpoint_api::etcdserverpb::lease_server::LeaseServer;
 use setpoint_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use setpoint_api::etcdserverpb::watch_server::WatchServer;
+use setpoint_api::raw::v1::objects_server::ObjectsServer;
 use setpoint_api::v3electionpb::election_server::ElectionServer;
 use setpoint_api::v3lockpb::lock_server::LockServer;
 use setpoint_apiserver::etcd::auth::AuthService;
@@ -21,6 +22,7 @@ use setpoint_apiserver::etcd::lease::LeaseService;
 use setpoint_apiserver::etcd::lock::LockService;
 use setpoint_apiserver::etcd::maintenance::MaintenanceService;
 use setpoint_apiserver::etcd::watch::WatchService;
+use setpoint_apiserver::objects::{ObjectsService, Reader};
 use setpoint_consensus::{PeerService, peer_listener};
 use tokio::net::TcpListener;
 use tokio_stream::{Stream, StreamExt};
@@ -72,6 +74,7 @@ const STREAMS_PER_CONNECTION: u32 = 100_000;
 pub async fn serve_clients(
     socket: TcpListener,
     context: Context,
+    objects: Reader,
     tls: Option<ServerTlsConfig>,
     drain: DrainLayer,
 ) {
@@ -111,6 +114,7 @@ pub async fn serve_clients(
         .add_service(sized!(AuthServer::new(AuthService(context.clone()))))
         .add_service(sized!(LockServer::new(LockService(context.clone()))))
         .add_service(sized!(ElectionServer::new(ElectionService(context))))
+        .add_service(sized!(ObjectsServer::new(ObjectsService { reader: objects })))
         .add_service(health_service)
         .add_service(reflection);
     let incoming = connections(socket, encrypted);

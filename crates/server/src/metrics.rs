@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use setpoint_apiserver::etcd::context::Context;
+use setpoint_apiserver::objects::Index;
 use setpoint_consensus::log::{LogFailure, LogObserver, SyncedBatch};
 use setpoint_consensus::{Counts, Role, Status};
 use setpoint_types::NodeId;
@@ -49,6 +50,7 @@ impl LogObserver for LogMetrics {
 /// Everything `/metrics` shows.
 pub struct NodeMetrics {
     context: Context,
+    index: Arc<Index>,
     registry: Registry,
     gauges: Gauges,
     consensus: ConsensusCounters,
@@ -90,6 +92,9 @@ gauges! {
     watchers: "Running watches",
     watchers_behind: "Watches that read history to catch up",
     proposals_pending: "Commands of this node that wait for their verdict",
+    object_index_objects: "Objects in the index of labels and selectable fields",
+    object_index_bytes: "About how much memory that index takes",
+    object_index_revision: "Revision that index has come to",
 }
 
 /// What consensus counts by itself, shown as it stands when somebody asks.
@@ -127,7 +132,7 @@ impl ConsensusCounters {
 }
 
 impl NodeMetrics {
-    pub fn new(context: Context, mut registry: Registry) -> Arc<Self> {
+    pub fn new(context: Context, index: Arc<Index>, mut registry: Registry) -> Arc<Self> {
         let gauges = Gauges::default();
         gauges.register(&mut registry);
         let consensus = ConsensusCounters::default();
@@ -135,7 +140,8 @@ impl NodeMetrics {
         let leader_changes = Counter::<u64, AtomicU64>::default();
         registry.register("leader_changes", "Leader changes this node has seen", leader_changes.clone());
         let last_leader = Mutex::new(context.replica.leader());
-        let metrics = Arc::new(Self { context, registry, gauges, consensus, leader_changes, last_leader });
+        let metrics =
+            Arc::new(Self { context, index, registry, gauges, consensus, leader_changes, last_leader });
         tokio::spawn(metrics.clone().follow_leaders());
         metrics
     }
@@ -188,5 +194,9 @@ impl NodeMetrics {
         gauges.watchers.set(watches.watchers as i64);
         gauges.watchers_behind.set(watches.behind as i64);
         gauges.proposals_pending.set(replica.pending() as i64);
+        let size = self.index.size();
+        gauges.object_index_objects.set(size.objects as i64);
+        gauges.object_index_bytes.set(size.bytes as i64);
+        gauges.object_index_revision.set(self.index.revision().wire());
     }
 }

@@ -13,6 +13,7 @@ use setpoint_apiserver::housekeeping::Housekeeping;
 use setpoint_apiserver::leader::LeaderDesk;
 use setpoint_apiserver::lease::{Lessor, LessorOptions, Renewals};
 use setpoint_apiserver::metrics::Metrics;
+use setpoint_apiserver::objects::{Catalog, Index, ReadLimits, Reader};
 use setpoint_apiserver::quota::Quota;
 use setpoint_apiserver::replica::{Applier, GenerationError, Generations, Halt, Proposals, Replica};
 use setpoint_apiserver::watch::Hub;
@@ -34,6 +35,8 @@ use crate::{http, tls};
 
 /// Memory for the newest changes, from which watches are served.
 const RING_BYTES: usize = 16 << 20;
+/// Memory for labels and selectable fields of objects: about a million objects with four labels.
+const INDEX_BYTES_MAX: usize = 256 << 20;
 /// Backups made at a time: one that somebody waits for beside one that runs by the clock.
 const BACKUPS_AT_ONCE: usize = 2;
 /// What a request may take beyond two elections, before it is answered with a timeout.
@@ -94,8 +97,9 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     parts.start(&config, &tasks, ended.clone());
     let drain = DrainLayer { stopping: parts.context.stopping.clone(), requests: TaskTracker::new() };
     let clients = TaskTracker::new();
-    clients.spawn(listen::serve_clients(sockets.client, parts.context.clone(), client_tls, drain.clone()));
-    let metrics = NodeMetrics::new(parts.context.clone(), registry);
+    let (context, objects) = (parts.context.clone(), parts.objects.clone());
+    let metrics = NodeMetrics::new(context.clone(), objects.index.clone(), registry);
+    clients.spawn(listen::serve_clients(sockets.client, context, objects, client_tls, drain.clone()));
     tasks.spawn(http::serve(sockets.http, parts.context, metrics, ended.clone()));
     tracing::info!(
         name = config.name, node = %membership.identity.member, cluster = %membership.identity.cluster,
@@ -145,6 +149,7 @@ fn request_patience(config: &ServerConfig) -> Duration {
 
 struct Parts {
     context: Context,
+    objects: Reader,
     renewals_stop: CancellationToken,
 }
 
@@ -198,7 +203,21 @@ async fn assemble(
         stopping: CancellationToken::new(),
         replica,
     };
-    Ok(Parts { context, renewals_stop })
+    let objects = reader(&context);
+    Ok(Parts { context, objects, renewals_stop })
+}
+
+/// What the object API reads with.
+fn reader(context: &Context) -> Reader {
+    Reader {
+        store: context.replica.store.clone(),
+        hub: context.replica.hub.clone(),
+        barrier: Arc::new(context.replica.clone()),
+        catalog: Arc::new(Catalog::built_in()),
+        index: Arc::new(Index::new(INDEX_BYTES_MAX)),
+        limits: ReadLimits::default(),
+        halt: context.halt.clone(),
+    }
 }
 
 impl Parts {
@@ -214,6 +233,8 @@ impl Parts {
         tasks.spawn(housekeeping.run(stop.clone()));
         tasks.spawn(self.context.lessor.clone().run(stop.clone()));
         tasks.spawn(self.context.collector.clone().run(stop.clone()));
+        let Reader { store, hub, catalog, index, halt, .. } = self.objects.clone();
+        tasks.spawn(index.run(store, hub, catalog, halt, stop.clone()));
         let renewals_stop = self.renewals_stop.clone();
         tasks.spawn(async move {
             stop.cancelled().await;

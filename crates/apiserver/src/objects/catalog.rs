@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_types::registry;
 use tokio::sync::watch;
 
 use super::attributes::SelectableFields;
@@ -27,6 +28,28 @@ impl Kind {
         Self { info, fields }
     }
 
+    /// One of those that come with the server.
+    pub fn built_in(kind: &setpoint_types::Kind) -> Self {
+        let info = &kind.info;
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let column = |column: &setpoint_types::Column| pb::Column {
+            name: column.name.to_owned(),
+            path: column.path.to_owned(),
+            r#type: column.kind.name().to_owned(),
+            priority: column.priority,
+        };
+        Self::new(pb::KindInfo {
+            kind: info.name.to_owned(),
+            plural: info.plural.to_owned(),
+            short_names: own(info.short_names),
+            namespaced: info.namespaced,
+            schema: kind.schema().to_string().into(),
+            columns: info.columns.iter().map(column).collect(),
+            selectable_fields: own(info.selectable_fields),
+            custom: false,
+        })
+    }
+
     pub fn name(&self) -> &str {
         &self.info.kind
     }
@@ -42,6 +65,11 @@ impl Catalog {
     pub fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
         let named = kinds.into_iter().map(|kind| (kind.name().to_owned(), Arc::new(kind)));
         Self { kinds: RwLock::new(named.collect()), version: watch::Sender::new(0) }
+    }
+
+    /// The kinds that come with the server.
+    pub fn built_in() -> Self {
+        Self::new(registry::kinds().iter().map(Kind::built_in))
     }
 
     /// Adds a kind, or puts it in the place of the one of the same name.
