@@ -10,6 +10,7 @@ use crate::command::{
     Alarm, AlarmAction, AlarmKind, Bounds, Command, Compare, DeleteRange, MemberAttributes, Operand,
     Operator, Order, Proposal, ProposalId, Put, Range, SortTarget, Txn, TxnOp,
 };
+use crate::commit_codec;
 use crate::varint::{get_varint, put_varint, unzigzag, zigzag};
 
 /// A command in the log cannot be read: it is damaged, or a newer version wrote it.
@@ -45,6 +46,7 @@ fn size_hint(command: &Command) -> usize {
                 |op: &TxnOp| if let TxnOp::Put(put) = op { put.key.len() + put.value.len() } else { 64 };
             txn.compares.len() * 64 + txn.success.iter().chain(&txn.failure).map(put_sizes).sum::<usize>()
         }
+        Command::Commit(commit) => commit_codec::size_hint(commit),
         _ => 64,
     }
 }
@@ -107,6 +109,10 @@ fn put_command(out: &mut BytesMut, command: &Command) {
             out.put_u8(9);
             out.put_u64_le(member.0);
         }
+        Command::Commit(commit) => {
+            out.put_u8(12);
+            commit_codec::put_commit(out, commit);
+        }
     }
 }
 
@@ -133,6 +139,7 @@ fn read_command(input: &mut Bytes) -> Option<Command> {
         9 => Command::RemoveMember { member: NodeId(input.try_get_u64_le().ok()?) },
         10 => Command::LeaseExpire { lease: LeaseId(read_signed(input)?), term: get_varint(input)? },
         11 => Command::ExpectVoter { member: NodeId(input.try_get_u64_le().ok()?) },
+        12 => Command::Commit(Box::new(commit_codec::read_commit(input)?)),
         _ => return None,
     })
 }
@@ -342,28 +349,32 @@ fn read_range(input: &mut Bytes) -> Option<KeyRange> {
     }
 }
 
-fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut impl BufMut, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.put_slice(bytes);
 }
 
-fn read_bytes(input: &mut Bytes) -> Option<Bytes> {
+pub(crate) fn read_bytes(input: &mut Bytes) -> Option<Bytes> {
     let length = usize::try_from(get_varint(input)?).ok()?;
     (length <= input.len()).then(|| input.split_to(length))
 }
 
-fn read_string(input: &mut Bytes) -> Option<String> {
+pub(crate) fn read_string(input: &mut Bytes) -> Option<String> {
     String::from_utf8(read_bytes(input)?.to_vec()).ok()
 }
 
-fn put_signed(out: &mut BytesMut, value: i64) {
+pub(crate) fn put_signed(out: &mut impl BufMut, value: i64) {
     put_varint(out, zigzag(value));
 }
 
-fn read_signed(input: &mut Bytes) -> Option<i64> {
+pub(crate) fn read_signed(input: &mut Bytes) -> Option<i64> {
     get_varint(input).map(unzigzag)
 }
 
-fn read_bool(input: &mut Bytes) -> Option<bool> {
-    input.try_get_u8().ok().map(|byte| byte != 0)
+pub(crate) fn read_byte(input: &mut Bytes) -> Option<u8> {
+    input.try_get_u8().ok()
+}
+
+pub(crate) fn read_bool(input: &mut Bytes) -> Option<bool> {
+    read_byte(input).map(|byte| byte != 0)
 }

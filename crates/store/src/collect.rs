@@ -4,13 +4,16 @@
 //! without looking at live keys; the work is proportional to the changes. Records *at* the compacted revision are left
 //! for the next compaction: a delete at exactly that revision stays readable, and so does what it replaced (invariant S8).
 //!
+//! Of the rows that tell which revision a second began with, those go that lie behind the walk, but for the newest of
+//! them: it tells which times are too long ago.
+//!
 //! Replicas collect at their own pace; no answer depends on how far one has come.
 
 use std::ops::ControlFlow;
 
 use setpoint_types::Revision;
 
-use crate::encoding::{self, MetaKey, Record, RecordId};
+use crate::encoding::{self, Damaged, MetaKey, Record, RecordId};
 use crate::engine::{Engine, EngineFailure, Table, WriteBatch};
 use crate::varint::{get_varint, put_varint};
 
@@ -99,6 +102,7 @@ pub(crate) fn step(
         ControlFlow::Continue(())
     })?;
     result?;
+    forget_seconds(engine, &mut batch, next)?;
     let deleted = batch.operations.len();
     let mut progress = Vec::new();
     put_varint(&mut progress, next.get());
@@ -107,6 +111,30 @@ pub(crate) fn step(
     engine.write(batch)?;
     setpoint_failpoint::hit("collect.after-write");
     Ok(Progress { collected: next, deleted, compacted })
+}
+
+/// As many at most as revisions were walked, since each has its own.
+fn forget_seconds(
+    engine: &dyn Engine,
+    batch: &mut WriteBatch,
+    walked: Revision,
+) -> Result<(), EngineFailure> {
+    let (start, end) = (MetaKey::Second(0).encode(), MetaKey::Second(u64::MAX).encode());
+    let (mut previous, mut result) = (None::<Vec<u8>>, Ok(()));
+    engine.scan(Table::Meta, &start, Some(&end), &mut |key, mut row| match get_varint(&mut row) {
+        Some(first) if first <= walked.get() => {
+            if let Some(older) = previous.replace(key.to_vec()) {
+                batch.delete(Table::Meta, older);
+            }
+            ControlFlow::Continue(())
+        }
+        Some(_) => ControlFlow::Break(()),
+        None => {
+            result = Err(Damaged { what: "second" });
+            ControlFlow::Break(())
+        }
+    })?;
+    Ok(result?)
 }
 
 fn forget(batch: &mut WriteBatch, key: &[u8], id: RecordId) {

@@ -6,6 +6,8 @@
 use bytes::Bytes;
 use setpoint_types::{KeyRange, LeaseId, NodeId};
 
+use crate::commit::Commit;
+
 /// Names one proposal of one node's lifetime, so that node recognises its own verdict when it applies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProposalId {
@@ -56,6 +58,8 @@ pub enum Command {
     ExpectVoter {
         member: NodeId,
     },
+    /// What the object API writes. Boxed: the others are small, and far more frequent.
+    Commit(Box<Commit>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,10 +12,28 @@
 //!
 //! A key is escaped (`00` becomes `00 FF`) so that `00 00` ends it and the order of keys is kept. Integers inside
 //! values are LEB128 varints. Every value starts with a format byte, so a later version can tell old rows from new.
+//! A record of format 2 is one of format 1 with an [`Author`] behind its key.
+//!
+//! # Reserved keys
+//!
+//! Among the keys of clients, those that start with `/setpoint.` are written by commits alone:
+//!
+//! | key                            | value                                                    |
+//! |--------------------------------|----------------------------------------------------------|
+//! | `/setpoint.v1/…`               | objects; what they are, `apiserver` knows                |
+//! | `/setpoint.ledger/NAME`        | limits and use ([`crate::ledger::Ledger`])               |
+//! | `/setpoint.ledger/NAME/OWNER`  | one reservation                                          |
+//! | `/setpoint.epoch/SPACE/NAME`   | the last epoch of a lease object ([`crate::hold::Epoch`]) |
+//! | `/setpoint.hold/SPACE/NAME`    | its holder ([`crate::hold::Hold`])                       |
+//!
+//! In the part before the last slash `%` and `/` are written `%25` and `%2F`, so that no two names share a key.
+
+use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use setpoint_types::{LeaseId, NodeId, Revision};
+use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
 
+use crate::author::Author;
 use crate::index::KeyState;
 use crate::varint::{get_varint, put_varint, unzigzag, zigzag};
 
@@ -26,9 +44,70 @@ pub struct Damaged {
     pub what: &'static str,
 }
 
-const FORMAT: u8 = 1;
+pub(crate) const FORMAT: u8 = 1;
+/// Of a record with an author.
+const FORMAT_AUTHORED: u8 = 2;
 const PUT: u8 = 0;
 const TOMBSTONE: u8 = 1;
+
+/// The start of every reserved key, and what follows the last of them.
+const RESERVED: &[u8] = b"/setpoint.";
+const RESERVED_END: &[u8] = b"/setpoint/";
+/// The keys of objects.
+pub const OBJECTS: &[u8] = b"/setpoint.v1/";
+pub const LEDGERS: &[u8] = b"/setpoint.ledger/";
+pub const EPOCHS: &[u8] = b"/setpoint.epoch/";
+pub const HOLDS: &[u8] = b"/setpoint.hold/";
+
+/// True for keys that clients of etcd's protocol may read but not write.
+pub fn is_reserved(key: &[u8]) -> bool {
+    key.starts_with(RESERVED)
+}
+
+/// True for keys that follow from a commit's other operations, which none may put or delete itself.
+pub fn is_kept(key: &[u8]) -> bool {
+    [LEDGERS, EPOCHS, HOLDS].iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// What of a range is reserved.
+pub fn reserved_part(range: &KeyRange) -> Option<KeyRange> {
+    if let KeyRange::Single(key) = range {
+        return is_reserved(key).then(|| range.clone());
+    }
+    let start = range.start().max(RESERVED);
+    let end = match range {
+        KeyRange::Span { end, .. } => RESERVED_END.min(&end[..]),
+        _ => RESERVED_END,
+    };
+    let bytes = Bytes::copy_from_slice;
+    (start < end).then(|| KeyRange::Span { start: bytes(start), end: bytes(end) })
+}
+
+/// Appends a name that must not contain a slash to a reserved key.
+pub(crate) fn escape_name(key: &mut Vec<u8>, name: &str) {
+    for byte in name.bytes() {
+        match byte {
+            b'%' => key.extend_from_slice(b"%25"),
+            b'/' => key.extend_from_slice(b"%2F"),
+            byte => key.push(byte),
+        }
+    }
+}
+
+/// Undoes [`escape_name`], and returns what follows the slash, if there is one.
+pub(crate) fn split_name(rest: &[u8]) -> Option<(String, Option<String>)> {
+    let rest = std::str::from_utf8(rest).ok()?;
+    let (escaped, behind) = match rest.split_once('/') {
+        Some((escaped, behind)) => (escaped, Some(behind.to_owned())),
+        None => (rest, None),
+    };
+    Some((escaped.replace("%2F", "/").replace("%25", "%"), behind))
+}
+
+/// The second a time lies in: what `MetaKey::Second` counts.
+pub fn second(time: Timestamp) -> u64 {
+    time.0 / 1000
+}
 
 /// Where a change stands in history: its revision and its place within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +146,8 @@ pub struct Record {
     /// The version it replaced, if the key existed.
     pub replaced: Option<RecordId>,
     pub change: Change,
+    /// Who made it, if that was a commit that says so.
+    pub author: Option<Arc<Author>>,
 }
 
 /// A record without its value, borrowed from its row.
@@ -89,14 +170,18 @@ impl Record {
             Change::Put { value, .. } => value.len(),
             Change::Delete => 0,
         };
-        let mut row = Vec::with_capacity(64 + self.key.len() + value_length);
-        row.put_u8(FORMAT);
+        let author_length = self.author.as_ref().map_or(0, |_| 128);
+        let mut row = Vec::with_capacity(64 + author_length + self.key.len() + value_length);
+        row.put_u8(if self.author.is_some() { FORMAT_AUTHORED } else { FORMAT });
         row.put_u8(if matches!(self.change, Change::Delete) { TOMBSTONE } else { PUT });
         let replaced = self.replaced.unwrap_or(RecordId::first_of(Revision::NONE));
         put_varint(&mut row, replaced.revision.get());
         put_varint(&mut row, replaced.sub.into());
         put_varint(&mut row, self.key.len() as u64);
         row.put_slice(&self.key);
+        if let Some(author) = &self.author {
+            author.put_stamped(&mut row);
+        }
         if let Change::Put { value, created, version, lease } = &self.change {
             put_varint(&mut row, created.get());
             put_varint(&mut row, *version);
@@ -116,7 +201,7 @@ impl Record {
     }
 
     fn read_outline<'a>(row: &mut &'a [u8]) -> Option<Outline<'a>> {
-        (row.try_get_u8().ok()? == FORMAT).then_some(())?;
+        matches!(row.try_get_u8().ok()?, FORMAT | FORMAT_AUTHORED).then_some(())?;
         let deleted = match row.try_get_u8().ok()? {
             PUT => false,
             TOMBSTONE => true,
@@ -131,13 +216,18 @@ impl Record {
     }
 
     fn read(row: &mut Bytes) -> Option<Self> {
-        (row.try_get_u8().ok()? == FORMAT).then_some(())?;
+        let authored = match row.try_get_u8().ok()? {
+            FORMAT => false,
+            FORMAT_AUTHORED => true,
+            _ => return None,
+        };
         let kind = row.try_get_u8().ok()?;
         let revision = Revision::new(get_varint(row)?);
         let sub = get_varint(row)?.try_into().ok()?;
         let replaced = (!revision.is_none()).then_some(RecordId { revision, sub });
         let length = usize::try_from(get_varint(row)?).ok()?;
         let key = (length <= row.len()).then(|| row.split_to(length))?;
+        let author = if authored { Some(Arc::new(Author::read_stamped(row)?)) } else { None };
         let change = match kind {
             PUT => Change::Put {
                 created: Revision::new(get_varint(row)?),
@@ -148,7 +238,7 @@ impl Record {
             TOMBSTONE => Change::Delete,
             _ => return None,
         };
-        Some(Self { key, replaced, change })
+        Some(Self { key, replaced, change, author })
     }
 }
 
@@ -266,6 +356,10 @@ pub enum MetaKey {
     Removed(NodeId),
     /// A learner that is to vote as soon as it has caught up.
     Expected(NodeId),
+    /// A remembered operation, by its place among them.
+    Operation(u64),
+    /// The first revision written in a second since 1970, if there is one.
+    Second(u64),
 }
 
 impl MetaKey {
@@ -286,6 +380,8 @@ impl MetaKey {
             Self::Member(member) => with_id(8, member.0),
             Self::Removed(member) => with_id(9, member.0),
             Self::Expected(member) => with_id(10, member.0),
+            Self::Operation(place) => with_id(11, place),
+            Self::Second(second) => with_id(12, second),
         }
     }
 
@@ -303,6 +399,8 @@ impl MetaKey {
             [8, rest @ ..] => Ok(Self::Member(NodeId(id(rest)?))),
             [9, rest @ ..] => Ok(Self::Removed(NodeId(id(rest)?))),
             [10, rest @ ..] => Ok(Self::Expected(NodeId(id(rest)?))),
+            [11, rest @ ..] => Ok(Self::Operation(id(rest)?)),
+            [12, rest @ ..] => Ok(Self::Second(id(rest)?)),
             _ => Err(Damaged { what: "meta key" }),
         }
     }
@@ -351,8 +449,10 @@ mod tests {
         ) {
             let replaced = replaced.map(|(revision, sub)| RecordId { revision: Revision::new(revision), sub });
             let put = Change::Put { value: value.into(), created: Revision::new(created), version, lease: LeaseId(lease) };
-            for change in [put, Change::Delete] {
-                let record = Record { key: key.clone().into(), replaced, change };
+            let author = Author { principal: "user:jane".to_owned(), time: Timestamp(version), ..Author::default() };
+            for (change, author) in [(put.clone(), None), (Change::Delete, None), (put, Some(author.clone())), (Change::Delete, Some(author))] {
+                let author = author.map(Arc::new);
+                let record = Record { key: key.clone().into(), replaced, change, author };
                 let row = record.encode();
                 let outline =
                     Outline { key: &key, replaced, deleted: record.change == Change::Delete };
@@ -363,6 +463,27 @@ mod tests {
                     prop_assert!(Record::outline(&row[..cut]).is_err());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_of_a_range_is_reserved_is_known() {
+        let bytes = |key: &'static str| Bytes::from_static(key.as_bytes());
+        let span = |start, end| KeyRange::Span { start: bytes(start), end: bytes(end) };
+        let all = span("/setpoint.", "/setpoint/");
+        for (range, part) in [
+            (KeyRange::Single(bytes("/setpoint.v1/a")), Some(KeyRange::Single(bytes("/setpoint.v1/a")))),
+            (KeyRange::Single(bytes("/setpoint")), None),
+            (KeyRange::From(bytes("")), Some(all.clone())),
+            (KeyRange::From(bytes("/setpoint.z")), Some(span("/setpoint.z", "/setpoint/"))),
+            (KeyRange::From(bytes("/setpoint/")), None),
+            (span("a", "b"), None),
+            (span("/a", "/setpoint."), None),
+            (span("/a", "/setpoint.a"), Some(span("/setpoint.", "/setpoint.a"))),
+            (span("/setpoint.b", "/setpoint.a"), None),
+            (span("/", "0"), Some(all)),
+        ] {
+            assert_eq!(reserved_part(&range), part, "{range:?}");
         }
     }
 
@@ -379,6 +500,8 @@ mod tests {
             MetaKey::Member(NodeId(u64::MAX)),
             MetaKey::Removed(NodeId(1)),
             MetaKey::Expected(NodeId(2)),
+            MetaKey::Operation(3),
+            MetaKey::Second(u64::MAX),
         ];
         for key in keys {
             assert_eq!(MetaKey::decode(&key.encode()), Ok(key));

@@ -46,7 +46,8 @@ pub(crate) fn history(engine: &dyn Engine, compacted: i64, until: Revision) -> R
             }
             hash = crc32c::crc32c_append(hash, row);
             hash = crc32c::crc32c_append(hash, value);
-            if !version.deleted {
+            // The record of a delete has nothing that its row has not, but for who deleted an object.
+            if !version.deleted || encoding::is_reserved(escaped) {
                 let record = engine.get(Table::Records, &id.encode())?;
                 hash = crc32c::crc32c_append(hash, &record.unwrap_or_default());
             }

@@ -35,7 +35,7 @@ const KEYS_UNDER_LOCK_MAX: usize = 2_000;
 const SOON: Duration = Duration::from_micros(50);
 
 /// How often a read may be overtaken by a compaction before it keeps writers waiting, or gives up.
-const OVERTAKEN_MAX: usize = 4;
+pub(crate) const OVERTAKEN_MAX: usize = 4;
 
 pub struct Store {
     inner: RwLock<Inner>,
@@ -49,6 +49,13 @@ pub struct Store {
 struct Inner {
     state: State,
     engine: Arc<dyn Engine>,
+}
+
+/// What a read beside the lock starts from.
+pub(crate) struct Moment {
+    pub engine: Arc<dyn Engine>,
+    pub newest: Revision,
+    pub compacted: i64,
 }
 
 /// What the log needs to know about the state.
@@ -325,8 +332,7 @@ impl Store {
         for _ in 0..OVERTAKEN_MAX {
             let inner = self.inner.read();
             let at = inner.state.readable(revision)?;
-            let (engine, newest, compacted) =
-                (inner.engine.clone(), inner.state.revision, inner.state.compacted);
+            let Moment { engine, newest, compacted } = Moment::of(&inner);
             drop(inner);
             let hash = hash::history(&*engine, compacted, at)?;
             // If a compaction came in between, rows may have been collected under the scan.
@@ -375,6 +381,16 @@ impl Store {
 
     fn engine(&self) -> Arc<dyn Engine> {
         self.inner.read().engine.clone()
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        Moment::of(&self.inner.read())
+    }
+}
+
+impl Moment {
+    fn of(inner: &Inner) -> Self {
+        Self { engine: inner.engine.clone(), newest: inner.state.revision, compacted: inner.state.compacted }
     }
 }
 

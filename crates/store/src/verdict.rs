@@ -4,6 +4,8 @@ use bytes::Bytes;
 use setpoint_types::{LeaseId, Revision};
 
 use crate::command::Alarm;
+use crate::hold::LeaseState;
+use crate::ledger::Amounts;
 
 /// The outcome all replicas agree on. A failure of one replica is an `EngineFailure`, never this.
 pub type Verdict = Result<Response, Rejection>;
@@ -19,6 +21,30 @@ pub enum Response {
     LeaseRevoke { revision: Revision },
     Alarm { revision: Revision, changed: Vec<Alarm> },
     Member { revision: Revision },
+    Commit(Committed),
+}
+
+/// A commit that succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Of its changes; without any, the newest there was.
+    pub revision: Revision,
+    /// False if everything already was as asked for.
+    pub changed: bool,
+    /// The operation had been done before: this is what it answered then.
+    pub repeated: bool,
+}
+
+/// What a guard found instead of what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Where the key was last changed; none if it does not exist.
+    Revision(Revision),
+    Lease(LeaseState),
+    /// What is left in the dimensions that do not suffice.
+    Headroom(Amounts),
+    /// The running term.
+    Term(u64),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,4 +94,21 @@ pub enum Rejection {
     NoSpace,
     #[error("the members' data differ; the cluster refuses to serve it")]
     Corrupt,
+    #[error("keys under /setpoint. are written through the object API only")]
+    Reserved,
+    /// A commit's guard does not hold, by its place among the guards.
+    #[error("guard {index} does not hold")]
+    Guard { index: usize, found: Found },
+    /// A commit reserves too much, by the operation's place: what is left in the dimensions that do not suffice.
+    #[error("operation {op} reserves more than is left")]
+    NoHeadroom { op: usize, left: Amounts },
+    /// A commit gives out a lease that is held, or at an epoch that is not the next.
+    #[error("operation {op} takes a lease that is held, or at an epoch that is not the next")]
+    NotFree { op: usize, found: LeaseState },
+    /// A commit takes a lease from a holder who does not have it.
+    #[error("operation {op} ends a hold that is not")]
+    NotHeld { op: usize, found: LeaseState },
+    /// A commit has the operation id of another one, which made this revision.
+    #[error("the operation id was used for something else at revision {revision}")]
+    OperationReused { revision: Revision },
 }

@@ -46,6 +46,7 @@ errors! {
     TooManyLearners = FailedPrecondition, "too many learner members in cluster";
     NotLeader = FailedPrecondition, "not leader";
     BadLeaderTransferee = FailedPrecondition, "bad leader transferee";
+    PermissionDenied = PermissionDenied, "permission denied";
     NoLeader = Unavailable, "no leader";
     LeaderChanged = Unavailable, "leader changed";
     Stopped = Unavailable, "server stopped";
@@ -75,6 +76,13 @@ impl From<Rejection> for EtcdError {
             Rejection::Deposed => Self::LeaderChanged,
             Rejection::NoSpace => Self::NoSpace,
             Rejection::Corrupt => Self::Corrupt,
+            Rejection::Reserved => Self::PermissionDenied,
+            // Commits are not made through etcd's protocol.
+            Rejection::Guard { .. }
+            | Rejection::NoHeadroom { .. }
+            | Rejection::NotFree { .. }
+            | Rejection::NotHeld { .. }
+            | Rejection::OperationReused { .. } => Self::Unhealthy,
         }
     }
 }

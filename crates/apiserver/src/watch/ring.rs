@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn set(revision: u64) -> Arc<Published> {
-        let record = Record { key: "key".into(), replaced: None, change: Change::Delete };
+        let record = Record { key: "key".into(), replaced: None, change: Change::Delete, author: None };
         Arc::new(Published::new(Arc::new(ChangeSet {
             revision: Revision::new(revision),
             records: vec![record],

@@ -7,11 +7,16 @@
 //! - [`state`]: what is kept in memory, and how it is loaded
 //! - [`step`]: applying a chunk of entries
 //! - [`txn`]: compares, checks, branches
+//! - [`commit`]: guards, and carrying out what [`plan`] found possible
+//! - [`operations`]: which commits were done already
 //! - [`mutate`]: putting and deleting single keys
 //!
 //! Not here: the log, snapshots, locking (`store.rs`), reading for clients (`read.rs`).
 
+mod commit;
 mod mutate;
+mod operations;
+mod plan;
 mod state;
 mod step;
 mod txn;
@@ -22,6 +27,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use setpoint_types::{NodeId, Revision, Timestamp};
 
+use crate::author::Author;
 use crate::command::{Proposal, ProposalId};
 use crate::encoding::{Record, RecordId};
 use crate::engine::{Engine, EngineFailure, WriteBatch};
@@ -52,6 +58,13 @@ pub enum Body {
 pub struct ChangeSet {
     pub revision: Revision,
     pub records: Vec<Record>,
+}
+
+impl ChangeSet {
+    /// Who made the revision, if that was a commit that says so.
+    pub fn author(&self) -> Option<&Arc<Author>> {
+        self.records.first()?.author.as_ref()
+    }
 }
 
 /// The result of applying a chunk of entries.

@@ -1,10 +1,13 @@
 //! Changing single keys: the record, the version row, the index and the lease's key set, together.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use setpoint_types::{LeaseId, Revision};
 
 use super::state::State;
 use super::{ChangeSet, Pending};
+use crate::author::Author;
 use crate::encoding::{self, Change, KeyVersion, Record, RecordId};
 use crate::engine::{Table, WriteBatch};
 use crate::index::KeyState;
@@ -14,11 +17,16 @@ pub(super) struct Write {
     /// The revision this command gets if it changes anything.
     pub revision: Revision,
     records: Vec<Record>,
+    author: Option<Arc<Author>>,
 }
 
 impl Write {
     pub fn after(state: &State) -> Self {
-        Self { revision: state.revision.successor(), records: Vec::new() }
+        Self { revision: state.revision.successor(), records: Vec::new(), author: None }
+    }
+
+    pub fn by(self, author: Option<Arc<Author>>) -> Self {
+        Self { author, ..self }
     }
 
     pub fn changed(&self) -> bool {
@@ -95,7 +103,7 @@ impl Target<'_> {
         version: KeyVersion,
     ) {
         let replaced = existing.map(|state| RecordId { revision: state.modified, sub: state.sub });
-        let record = Record { key: key.clone(), replaced, change };
+        let record = Record { key: key.clone(), replaced, change, author: write.author.clone() };
         self.batch.put(Table::Records, id.encode(), record.encode());
         self.batch.put(Table::Keys, encoding::key_version(key, id), version.encode());
         self.pending.insert(id, record.clone());

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use bytes::{Buf, Bytes, BytesMut};
-use setpoint_types::{LeaseId, NodeId, Revision};
+use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
 
+use super::operations::Operations;
 use crate::codec;
 use crate::command::{Alarm, AlarmKind, MemberAttributes};
 use crate::encoding::{self, Damaged, KeyVersion, MetaKey};
@@ -58,6 +59,11 @@ pub struct State {
     pub members: BTreeMap<NodeId, MemberAttributes>,
     pub removed: BTreeSet<NodeId>,
     pub expected_voters: BTreeSet<NodeId>,
+    pub operations: Operations,
+    /// The time of the newest entry. Never goes back, whatever the leaders' clocks do.
+    pub stamp: Timestamp,
+    /// The last second for which there is a row `MetaKey::Second`.
+    pub marked: Option<u64>,
     pub applied: Option<Position>,
     pub membership: Option<Bytes>,
 }
@@ -74,6 +80,9 @@ impl Default for State {
             members: BTreeMap::new(),
             removed: BTreeSet::new(),
             expected_voters: BTreeSet::new(),
+            operations: Operations::default(),
+            stamp: Timestamp::default(),
+            marked: None,
             applied: None,
             membership: None,
         }
@@ -112,7 +121,7 @@ impl State {
         match MetaKey::decode(key)? {
             MetaKey::Applied => self.applied = Some(decode_position(value)?),
             MetaKey::Membership => self.membership = Some(Bytes::copy_from_slice(value)),
-            MetaKey::Revision => self.revision = Revision::new(decode_number(value)?),
+            MetaKey::Revision => (self.revision, self.stamp) = decode_newest(value)?,
             MetaKey::Compacted => self.compacted = unzigzag(decode_number(value)?),
             MetaKey::Collected => {} // the collector reads it itself
             MetaKey::Alarm(member, kind) => {
@@ -133,6 +142,8 @@ impl State {
             MetaKey::Expected(member) => {
                 self.expected_voters.insert(member);
             }
+            MetaKey::Operation(place) => self.operations.load(place, Bytes::copy_from_slice(value))?,
+            MetaKey::Second(second) => self.marked = self.marked.max(Some(second)),
         }
         Ok(())
     }
@@ -189,6 +200,11 @@ impl State {
         Rejection::Compacted { oldest: Revision::new(self.compacted.max(0) as u64) }
     }
 
+    /// True if a live key of the range is reserved.
+    pub fn reserves(&self, range: &KeyRange) -> bool {
+        encoding::reserved_part(range).is_some_and(|part| self.index.count(&part) > 0)
+    }
+
     pub fn has_alarm(&self, kind: AlarmKind) -> bool {
         self.alarms.iter().any(|alarm| alarm.kind == kind)
     }
@@ -206,6 +222,20 @@ pub(super) fn encode_signed(value: i64) -> Vec<u8> {
 
 fn decode_number(mut row: &[u8]) -> Result<u64, Damaged> {
     get_varint(&mut row).filter(|_| !row.has_remaining()).ok_or(Damaged { what: "number" })
+}
+
+pub(super) fn encode_newest(revision: Revision, stamp: Timestamp) -> Vec<u8> {
+    let mut row = encode_number(revision.get());
+    put_varint(&mut row, stamp.0);
+    row
+}
+
+/// Rows of earlier versions have no time.
+fn decode_newest(mut row: &[u8]) -> Result<(Revision, Timestamp), Damaged> {
+    let damaged = || Damaged { what: "number" };
+    let revision = get_varint(&mut row).ok_or_else(damaged)?;
+    let stamp = if row.has_remaining() { decode_number(row)? } else { 0 };
+    Ok((Revision::new(revision), Timestamp(stamp)))
 }
 
 pub(super) fn encode_position(position: Position) -> Vec<u8> {

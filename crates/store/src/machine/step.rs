@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use setpoint_types::{KeyRange, LeaseId, NodeId};
+use setpoint_types::{KeyRange, LeaseId, NodeId, Revision};
 
 use super::mutate::{Target, Write};
-use super::state::{State, encode_attributes, encode_number, encode_position, encode_signed};
+use super::state::{State, encode_attributes, encode_newest, encode_number, encode_position, encode_signed};
 use super::{ApplyFailure, Body, Entry, Outcome, Pending, decode};
 use crate::command::{Alarm, AlarmAction, AlarmKind, Command, DeleteRange, MemberAttributes, Put, Range};
-use crate::encoding::MetaKey;
+use crate::encoding::{self, MetaKey};
 use crate::engine::{Engine, EngineFailure, Table, WriteBatch};
 use crate::read::{ReadFailure, View};
 use crate::verdict::{KeyValue, Rejection, Response, Verdict};
@@ -18,7 +18,7 @@ pub(super) struct Step<'a> {
     pub state: &'a mut State,
     pub engine: &'a dyn Engine,
     local: NodeId,
-    batch: WriteBatch,
+    pub batch: WriteBatch,
     pub pending: Pending,
     outcome: Outcome,
 }
@@ -42,7 +42,9 @@ impl<'a> Step<'a> {
                 self.batch.put(Table::Meta, MetaKey::Membership.encode(), record.to_vec());
                 self.state.membership = Some(record.clone());
             }
-            Body::Commands { stamp: _, commands } => {
+            Body::Commands { stamp, commands } => {
+                // S22: time never goes back, whichever leader's clock it is.
+                self.state.stamp = self.state.stamp.max(*stamp);
                 for command in commands {
                     let proposal = decode(entry.position.index, command)?;
                     let answer = proposal.id.node == self.local;
@@ -61,7 +63,8 @@ impl<'a> Step<'a> {
     pub fn finish(mut self) -> (WriteBatch, Outcome) {
         if let Some(applied) = self.state.applied {
             self.batch.put(Table::Meta, MetaKey::Applied.encode(), encode_position(applied));
-            self.batch.put(Table::Meta, MetaKey::Revision.encode(), encode_number(self.state.revision.get()));
+            let newest = encode_newest(self.state.revision, self.state.stamp);
+            self.batch.put(Table::Meta, MetaKey::Revision.encode(), newest);
         }
         (self.batch, self.outcome)
     }
@@ -76,6 +79,7 @@ impl<'a> Step<'a> {
             Command::Txn(txn) => self.txn(&txn, answer),
             Command::Compact { revision } => Ok(self.compact(revision)),
             Command::LeaseGrant { lease, ttl } => Ok(self.grant(lease, ttl, term)),
+            Command::LeaseRevoke { lease } if self.holds_reserved(lease) => Ok(Err(Rejection::Reserved)),
             Command::LeaseRevoke { lease } => Ok(self.revoke(lease)),
             // S12: only the leader that still leads may say that a lease's time is up.
             Command::LeaseExpire { term: decided, .. } if decided != term => Ok(Err(Rejection::Deposed)),
@@ -84,6 +88,7 @@ impl<'a> Step<'a> {
             Command::PublishMember { member, attributes } => Ok(self.publish_member(member, attributes)),
             Command::RemoveMember { member } => Ok(self.remove_member(member)),
             Command::ExpectVoter { member } => Ok(self.expect_voter(member)),
+            Command::Commit(commit) => self.commit(&commit, term),
         }
     }
 
@@ -95,6 +100,8 @@ impl<'a> Step<'a> {
         let grows = match command {
             Command::Put(_) | Command::LeaseGrant { .. } => true,
             Command::Txn(txn) => txn.has_puts(),
+            // One that was done before needs no room to say so.
+            Command::Commit(commit) => commit.grows() && self.repeated(commit).is_none(),
             _ => false,
         };
         let data = !matches!(
@@ -111,6 +118,9 @@ impl<'a> Step<'a> {
     }
 
     fn put(&mut self, put: &Put, answer: bool) -> Result<Verdict, EngineFailure> {
+        if encoding::is_reserved(&put.key) {
+            return Ok(Err(Rejection::Reserved));
+        }
         if !put.lease.is_none() && !self.state.leases.contains_key(&put.lease) {
             return Ok(Err(Rejection::LeaseNotFound));
         }
@@ -119,14 +129,17 @@ impl<'a> Step<'a> {
         }
         let mut write = Write::after(self.state);
         let response = self.put_into(&mut write, put, answer)?;
-        self.commit(write);
+        self.publish(write);
         Ok(Ok(response))
     }
 
     fn delete_range(&mut self, delete: &DeleteRange, answer: bool) -> Result<Verdict, EngineFailure> {
+        if self.state.reserves(&delete.range) {
+            return Ok(Err(Rejection::Reserved));
+        }
         let mut write = Write::after(self.state);
         let response = self.delete_into(&mut write, delete, answer)?;
-        self.commit(write);
+        self.publish(write);
         Ok(Ok(response))
     }
 
@@ -175,7 +188,7 @@ impl<'a> Step<'a> {
         Ok(Response::DeleteRange { revision: write.visible(), deleted: doomed.len() as u64, previous })
     }
 
-    fn current(&self, key: &Bytes) -> Result<Option<KeyValue>, EngineFailure> {
+    pub fn current(&self, key: &Bytes) -> Result<Option<KeyValue>, EngineFailure> {
         let view = View::latest(self.state, self.engine, &self.pending);
         let mut read = Range::latest(KeyRange::Single(key.clone()));
         read.limit = 1;
@@ -187,15 +200,25 @@ impl<'a> Step<'a> {
         View { revision: write.visible(), ..View::latest(self.state, self.engine, &self.pending) }
     }
 
-    fn target(&mut self) -> Target<'_> {
+    pub fn target(&mut self) -> Target<'_> {
         Target { state: self.state, batch: &mut self.batch, pending: &mut self.pending }
     }
 
     /// Makes a command's changes the next revision, if there are any.
-    pub fn commit(&mut self, write: Write) {
+    pub fn publish(&mut self, write: Write) {
         if let Some(changes) = write.into_changes() {
             self.state.revision = changes.revision;
+            self.mark_second(changes.revision);
             self.outcome.changes.push(Arc::new(changes));
+        }
+    }
+
+    /// Notes the first revision of each second, so that a time can be read at.
+    fn mark_second(&mut self, revision: Revision) {
+        let second = encoding::second(self.state.stamp);
+        if self.state.marked.is_none_or(|marked| marked < second) {
+            self.state.marked = Some(second);
+            self.batch.put(Table::Meta, MetaKey::Second(second).encode(), encode_number(revision.get()));
         }
     }
 
@@ -215,29 +238,46 @@ impl<'a> Step<'a> {
         if self.state.leases.contains_key(&lease) {
             return Err(Rejection::LeaseExists);
         }
+        self.add_lease(lease, ttl, term);
+        Ok(Response::LeaseGrant { revision: self.state.revision, lease, ttl })
+    }
+
+    /// Grants a lease whose id is free.
+    pub fn add_lease(&mut self, lease: LeaseId, ttl: i64, term: u64) {
         self.state.lease_changes += 1;
         let granted_at = self.state.lease_changes;
         let granted = super::Lease { ttl, granted_at, granted_in: term, keys: Default::default() };
         self.state.leases.insert(lease, granted);
         self.batch.put(Table::Meta, MetaKey::Lease(lease).encode(), encode_signed(ttl));
-        Ok(Response::LeaseGrant { revision: self.state.revision, lease, ttl })
     }
 
-    /// Deletes the lease's keys in key order, at one revision.
+    /// Deletes the lease's keys in key order, at one revision. Among them may be the hold of a lease object, which ends
+    /// so; its epoch is not attached, and stays.
     fn revoke(&mut self, lease: LeaseId) -> Verdict {
-        let Some(revoked) = self.state.leases.remove(&lease) else {
+        if !self.state.leases.contains_key(&lease) {
             return Err(Rejection::LeaseNotFound);
-        };
+        }
+        let mut write = Write::after(self.state);
+        self.drop_lease(&mut write, lease);
+        self.publish(write);
+        Ok(Response::LeaseRevoke { revision: self.state.revision })
+    }
+
+    pub fn drop_lease(&mut self, write: &mut Write, lease: LeaseId) {
+        let Some(revoked) = self.state.leases.remove(&lease) else { return };
         self.state.lease_changes += 1;
         self.batch.delete(Table::Meta, MetaKey::Lease(lease).encode());
-        let mut write = Write::after(self.state);
         for key in &revoked.keys {
             if let Some(existing) = self.state.index.get(key).copied() {
-                self.target().delete(&mut write, key, existing);
+                self.target().delete(write, key, existing);
             }
         }
-        self.commit(write);
-        Ok(Response::LeaseRevoke { revision: self.state.revision })
+    }
+
+    /// True if a lease's end would delete keys that clients of etcd's protocol may not write.
+    fn holds_reserved(&self, lease: LeaseId) -> bool {
+        let lease = self.state.leases.get(&lease);
+        lease.is_some_and(|lease| lease.keys.iter().any(|key| encoding::is_reserved(key)))
     }
 
     fn alarm(&mut self, action: AlarmAction, alarm: Alarm) -> Verdict {

@@ -12,6 +12,7 @@ use super::mutate::Write;
 use super::state::State;
 use super::step::{Applied, Step};
 use crate::command::{Compare, Operand, Operator, Put, Range, Txn, TxnOp};
+use crate::encoding;
 use crate::engine::EngineFailure;
 use crate::index::KeyState;
 use crate::read::{ReadFailure, View};
@@ -38,7 +39,7 @@ impl Step<'_> {
         let mut write = Write::after(self.state);
         let mut result = self.branch(&mut write, txn, &path, answer)?;
         result.revision = write.visible();
-        self.commit(write);
+        self.publish(write);
         Ok(Ok(Response::Txn(result)))
     }
 
@@ -116,7 +117,11 @@ fn choose(view: &View<'_>, txn: &Txn) -> Result<Path, EngineFailure> {
 /// Everything on the chosen path that could refuse the transaction: every put, at any depth, before any range. A
 /// transaction with two faults is refused for the one that etcd finds first.
 fn check(state: &State, txn: &Txn, path: &Path) -> Result<(), Rejection> {
-    check_each(txn, path, &|op| if let TxnOp::Put(put) = op { check_put(state, put) } else { Ok(()) })?;
+    check_each(txn, path, &|op| match op {
+        TxnOp::Put(put) => check_put(state, put),
+        TxnOp::DeleteRange(delete) if state.reserves(&delete.range) => Err(Rejection::Reserved),
+        _ => Ok(()),
+    })?;
     check_each(txn, path, &|op| if let TxnOp::Range(range) = op { check_range(state, range) } else { Ok(()) })
 }
 
@@ -140,6 +145,9 @@ fn check_each(
 }
 
 fn check_put(state: &State, put: &Put) -> Result<(), Rejection> {
+    if encoding::is_reserved(&put.key) {
+        return Err(Rejection::Reserved);
+    }
     if (put.keep_value || put.keep_lease) && state.index.get(&put.key).is_none() {
         return Err(Rejection::KeyNotFound);
     }

@@ -1,0 +1,200 @@
+//! What a commit's operations come to, found out before anything changes.
+//!
+//! Operations on ledgers and leases build on one another: of two reservations in one commit the second finds what the first
+//! has left. So they are played through here, in order, over copies of the rows they touch. If one is impossible the commit
+//! is refused, and nothing has to be undone (invariant S4). What remains is a list of rows to write.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use setpoint_types::LeaseId;
+
+use super::step::{Applied, Step};
+use crate::commit::Op;
+use crate::encoding;
+use crate::engine::EngineFailure;
+use crate::hold::{Epoch, Hold, LeaseName, LeaseState};
+use crate::ledger::{self, Amounts, Ledger};
+use crate::verdict::Rejection;
+
+/// Rows before and after.
+struct Touched<T> {
+    before: T,
+    after: T,
+}
+
+impl<T: Clone + PartialEq> Touched<T> {
+    fn new(before: T) -> Self {
+        Self { after: before.clone(), before }
+    }
+
+    fn changed(&self) -> bool {
+        self.before != self.after
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Plan<'c> {
+    ledgers: BTreeMap<&'c str, Touched<Ledger>>,
+    reservations: BTreeMap<(&'c str, &'c str), Touched<Amounts>>,
+    leases: BTreeMap<&'c LeaseName, Touched<LeaseState>>,
+    pub revoked: BTreeSet<LeaseId>,
+    /// With their time to live.
+    pub granted: BTreeMap<LeaseId, i64>,
+}
+
+/// A row that follows from the operations; none deletes it.
+pub(super) struct Row {
+    pub key: Bytes,
+    pub value: Option<Bytes>,
+    pub lease: LeaseId,
+}
+
+impl<'c> Plan<'c> {
+    /// Plays the operations through.
+    pub fn of(step: &Step<'_>, ops: &'c [Op]) -> Applied<Self> {
+        let mut plan = Self::default();
+        for (at, op) in ops.iter().enumerate() {
+            if let Err(rejection) = plan.add(step, at, op)? {
+                return Ok(Err(rejection));
+            }
+        }
+        // A put may name a lease that a later operation grants, but not one that any of them ends.
+        for op in ops {
+            if let Op::Put { lease, .. } = op
+                && !lease.is_none()
+                && !plan.knows_lease(step, *lease)
+            {
+                return Ok(Err(Rejection::LeaseNotFound));
+            }
+        }
+        Ok(Ok(plan))
+    }
+
+    fn add(&mut self, step: &Step<'_>, at: usize, op: &'c Op) -> Applied<()> {
+        match op {
+            Op::Put { key, .. } | Op::Delete { key } if encoding::is_kept(key) => {
+                Ok(Err(Rejection::Reserved))
+            }
+            Op::Put { .. } | Op::Delete { .. } => Ok(Ok(())),
+            Op::Limits { ledger, limits } => {
+                self.ledger(step, ledger)?.after.limits = limits.clone();
+                Ok(Ok(()))
+            }
+            Op::Reserve { ledger, owner, amounts } => {
+                self.reserve(step, at, (ledger, owner), ledger::nonzero(amounts))
+            }
+            Op::Release { ledger, owner } => self.reserve(step, at, (ledger, owner), Amounts::new()),
+            Op::Hold { lease, holder, epoch, ttl, id } => {
+                let hold = Hold { holder: holder.clone(), epoch: *epoch, ttl: *ttl, id: *id };
+                self.hold(step, at, lease, hold)
+            }
+            Op::Vacate { lease, epoch } => self.vacate(step, at, lease, *epoch),
+        }
+    }
+
+    fn reserve(
+        &mut self,
+        step: &Step<'_>,
+        op: usize,
+        (ledger, owner): (&'c str, &'c str),
+        amounts: Amounts,
+    ) -> Applied<()> {
+        self.ledger(step, ledger)?;
+        self.reservation(step, ledger, owner)?;
+        let book = self.ledgers.get_mut(ledger).expect("touched above");
+        let reservation = self.reservations.get_mut(&(ledger, owner)).expect("touched above");
+        let left = book.after.shortage(&reservation.after, &amounts);
+        if !left.is_empty() {
+            return Ok(Err(Rejection::NoHeadroom { op, left }));
+        }
+        book.after.book(&reservation.after, &amounts);
+        reservation.after = amounts;
+        Ok(Ok(()))
+    }
+
+    fn hold(&mut self, step: &Step<'_>, op: usize, lease: &'c LeaseName, hold: Hold) -> Applied<()> {
+        let known = hold.id.is_none() || self.knows_lease(step, hold.id);
+        let state = &mut self.lease(step, lease)?.after;
+        // S21: epochs only grow, by one per holder.
+        if state.hold.is_some() || state.epoch.next() != Some(hold.epoch) {
+            return Ok(Err(Rejection::NotFree { op, found: state.clone() }));
+        }
+        if known {
+            return Ok(Err(Rejection::LeaseExists));
+        }
+        let (id, ttl) = (hold.id, hold.ttl);
+        *state = LeaseState { epoch: hold.epoch, hold: Some(hold) };
+        self.granted.insert(id, ttl);
+        Ok(Ok(()))
+    }
+
+    fn vacate(&mut self, step: &Step<'_>, op: usize, lease: &'c LeaseName, epoch: Epoch) -> Applied<()> {
+        let state = &mut self.lease(step, lease)?.after;
+        match state.hold.take_if(|hold| hold.epoch == epoch) {
+            None => Ok(Err(Rejection::NotHeld { op, found: state.clone() })),
+            Some(hold) => {
+                // One granted by this very commit is simply not granted.
+                if self.granted.remove(&hold.id).is_none() {
+                    self.revoked.insert(hold.id);
+                }
+                Ok(Ok(()))
+            }
+        }
+    }
+
+    fn knows_lease(&self, step: &Step<'_>, id: LeaseId) -> bool {
+        self.granted.contains_key(&id) || (step.state.leases.contains_key(&id) && !self.revoked.contains(&id))
+    }
+
+    fn ledger(&mut self, step: &Step<'_>, name: &'c str) -> Result<&mut Touched<Ledger>, EngineFailure> {
+        if !self.ledgers.contains_key(name) {
+            self.ledgers.insert(name, Touched::new(step.ledger(name)?));
+        }
+        Ok(self.ledgers.get_mut(name).expect("inserted above"))
+    }
+
+    fn reservation(&mut self, step: &Step<'_>, ledger: &'c str, owner: &'c str) -> Result<(), EngineFailure> {
+        if !self.reservations.contains_key(&(ledger, owner)) {
+            let row = step.value(&Ledger::reservation_key(ledger, owner))?;
+            let amounts = row.map(ledger::decode_reservation).transpose()?.unwrap_or_default();
+            self.reservations.insert((ledger, owner), Touched::new(amounts));
+        }
+        Ok(())
+    }
+
+    fn lease(
+        &mut self,
+        step: &Step<'_>,
+        name: &'c LeaseName,
+    ) -> Result<&mut Touched<LeaseState>, EngineFailure> {
+        if !self.leases.contains_key(name) {
+            self.leases.insert(name, Touched::new(step.lease_state(name)?));
+        }
+        Ok(self.leases.get_mut(name).expect("inserted above"))
+    }
+
+    /// What is to be written beside the puts and deletes; only what differs from what is there.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut add = |key: Bytes, value: Option<Bytes>, lease| rows.push(Row { key, value, lease });
+        for (name, ledger) in self.ledgers.iter().filter(|(_, ledger)| ledger.changed()) {
+            let value = (!ledger.after.is_empty()).then(|| ledger.after.encode());
+            add(Ledger::key(name), value, LeaseId::NONE);
+        }
+        for ((ledger, owner), amounts) in self.reservations.iter().filter(|(_, amounts)| amounts.changed()) {
+            let value = (!amounts.after.is_empty()).then(|| ledger::encode_reservation(&amounts.after));
+            add(Ledger::reservation_key(ledger, owner), value, LeaseId::NONE);
+        }
+        for (name, lease) in self.leases.iter().filter(|(_, lease)| lease.changed()) {
+            if lease.before.epoch != lease.after.epoch {
+                add(name.epoch_key(), Some(lease.after.epoch.encode()), LeaseId::NONE);
+            }
+            // A hold that only ends goes with its etcd lease.
+            if let Some(hold) = &lease.after.hold {
+                add(name.hold_key(), Some(hold.encode()), hold.id);
+            }
+        }
+        rows
+    }
+}
