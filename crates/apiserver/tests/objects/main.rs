@@ -1,0 +1,13 @@
+//! Reading objects over a real store: get, list, watch and history, as clients see them.
+//!
+//! - `kit`: a node without a cluster: store, hub, index, reader
+//! - `script`: golden scripts, one property each, in `scripts`
+//! - `fold`: whatever a watch sends adds up to what a list says
+//! - `wire`: the same over a connection, with ordinary clients
+
+mod fold;
+mod kit;
+mod render;
+mod script;
+mod shared;
+mod wire;
