@@ -126,13 +126,14 @@ impl LedgerKey {
     }
 }
 
-pub(crate) fn encode_reservation(amounts: &Amounts) -> Bytes {
+/// The value of a reservation's key, of amounts none of which is zero.
+pub fn encode_reservation(amounts: &Amounts) -> Bytes {
     let mut row = vec![FORMAT];
     put_amounts(&mut row, amounts);
     row.into()
 }
 
-/// The value of a reservation's key.
+/// Undoes [`encode_reservation`].
 pub fn decode_reservation(mut row: Bytes) -> Result<Amounts, Damaged> {
     let mut read = || {
         (read_byte(&mut row)? == FORMAT).then_some(())?;

@@ -3,12 +3,13 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use setpoint_store::Unreadable;
 use setpoint_store::command::{
     Alarm, AlarmAction, AlarmKind, Bounds, Command, Compare, DeleteRange, MemberAttributes, Operand,
     Operator, Order, Proposal, ProposalId, Put, Range, SortTarget, Txn, TxnOp,
 };
-use setpoint_types::{KeyRange, LeaseId, NodeId};
+use setpoint_store::commit::{Commit, Guard, Op, Operation};
+use setpoint_store::{Amounts, Author, Epoch, Fence, LeaseName, Unreadable};
+use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
 
 fn bytes() -> impl Strategy<Value = Bytes> {
     prop_oneof![9 => vec(any::<u8>(), 0..12), 1 => vec(any::<u8>(), 100..300)].prop_map(Bytes::from)
@@ -122,6 +123,63 @@ fn alarm() -> impl Strategy<Value = Command> {
         .prop_map(|(action, member, kind)| Command::Alarm { action, alarm: Alarm { member, kind } })
 }
 
+fn text() -> impl Strategy<Value = String> {
+    ".{0,6}"
+}
+
+fn amounts() -> impl Strategy<Value = Amounts> {
+    prop::collection::btree_map(text(), any::<u64>(), 0..3)
+}
+
+prop_compose! {
+    fn fence()(namespace in text(), name in text(), epoch in any::<u64>()) -> Fence {
+        Fence { lease: LeaseName { namespace, name }, epoch: Epoch(epoch) }
+    }
+}
+
+prop_compose! {
+    /// Without a time: that is the state machine's.
+    fn author()(
+        principal in text(), manager in text(), operation in text(), fence in prop::option::of(fence()), trace in text(),
+    ) -> Author {
+        Author { principal, manager, operation, fence, trace, time: Timestamp::default() }
+    }
+}
+
+fn guard() -> impl Strategy<Value = Guard> {
+    prop_oneof![
+        (bytes(), any::<u64>())
+            .prop_map(|(key, revision)| Guard::Revision { key, revision: Revision::new(revision) }),
+        fence().prop_map(Guard::Fence),
+        (text(), amounts()).prop_map(|(ledger, amounts)| Guard::Headroom { ledger, amounts }),
+        any::<u64>().prop_map(Guard::Term),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (bytes(), bytes(), lease()).prop_map(|(key, value, lease)| Op::Put { key, value, lease }),
+        bytes().prop_map(|key| Op::Delete { key }),
+        (text(), amounts()).prop_map(|(ledger, limits)| Op::Limits { ledger, limits }),
+        (text(), text(), amounts()).prop_map(|(ledger, owner, amounts)| Op::Reserve {
+            ledger,
+            owner,
+            amounts
+        }),
+        (text(), text()).prop_map(|(ledger, owner)| Op::Release { ledger, owner }),
+        (fence(), text(), number(), lease()).prop_map(|(Fence { lease, epoch }, holder, ttl, id)| {
+            Op::Hold { lease, holder, epoch, ttl, id }
+        }),
+        fence().prop_map(|Fence { lease, epoch }| Op::Vacate { lease, epoch }),
+    ]
+}
+
+fn commit() -> impl Strategy<Value = Commit> {
+    let operation = (bytes(), any::<u64>()).prop_map(|(id, fingerprint)| Operation { id, fingerprint });
+    (prop::option::of(operation), prop::option::of(author()), vec(guard(), 0..3), vec(op(), 0..4))
+        .prop_map(|(operation, author, guards, ops)| Commit { operation, author, guards, ops })
+}
+
 fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         put().prop_map(Command::Put),
@@ -135,6 +193,7 @@ fn command() -> impl Strategy<Value = Command> {
         (node(), attributes()).prop_map(|(member, attributes)| Command::PublishMember { member, attributes }),
         node().prop_map(|member| Command::RemoveMember { member }),
         node().prop_map(|member| Command::ExpectVoter { member }),
+        commit().prop_map(|commit| Command::Commit(Box::new(commit))),
     ]
 }
 
@@ -222,15 +281,42 @@ fn endless_nesting_is_refused_before_the_stack_ends() {
     assert_eq!(Proposal::decode(bytes.freeze()), Err(Unreadable));
 }
 
+/// What earlier versions wrote is read by later ones: these bytes are in logs.
+#[test]
+fn entries_of_earlier_versions_are_read() {
+    let commit = Commit {
+        operation: Some(Operation { id: Bytes::from_static(b"o"), fingerprint: 2 }),
+        author: Some(Author { principal: "p".to_owned(), ..Author::default() }),
+        guards: vec![Guard::Term(5)],
+        ops: vec![Op::Delete { key: Bytes::from_static(b"k") }],
+    };
+    let put = Put { key: Bytes::from_static(b"k"), value: Bytes::from_static(b"v"), ..Put::default() };
+    let written: [(&[u8], Command); 2] = [
+        (&[1, 0, 0, 1, b'k', 1, b'v'], Command::Put(put)),
+        (
+            &[12, 3, 1, b'o', 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, b'p', 0, 0, 0, 1, 4, 5, 1, 2, 1, b'k'],
+            Command::Commit(Box::new(commit)),
+        ),
+    ];
+    for (bytes, command) in written {
+        let mut entry = header();
+        entry.put_slice(bytes);
+        assert_eq!(Proposal::decode(entry.freeze()).map(|proposal| proposal.command), Ok(command));
+    }
+}
+
 /// Memory is taken for what is there, not for what a length promises.
 #[test]
 fn a_huge_length_is_refused() {
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
-    let after_tag: [&[u8]; 4] = [
+    let after_tag: [&[u8]; 7] = [
         &[1, 0, 0],                      // a put: flags, lease, then the key's length
         &[3],                            // a transaction: then the number of compares
         &[3, 0],                         // the number of operations
         &[8, 0, 0, 0, 0, 0, 0, 0, 0, 0], // a member: id, empty name, then the number of addresses
+        &[12, 0],                        // a commit: neither operation nor author, then the number of guards
+        &[12, 0, 0],                     // the number of operations
+        &[12, 0, 1, 3, 0], // a guard on the room in a ledger without a name: the number of amounts
     ];
     for start in after_tag {
         let mut bytes = header();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use setpoint_store::command::{Command, DeleteRange, Proposal, ProposalId, Put, Txn, TxnOp};
-use setpoint_store::{Body, Entry, HashOfHistory, MemoryEngine, Position, Store};
+use setpoint_store::commit::{Commit, Op};
+use setpoint_store::{Author, Body, Entry, HashOfHistory, MemoryEngine, Position, Store};
 use setpoint_types::{KeyRange, LeaseId, NodeId, Timestamp};
 
 fn put(key: &'static str, value: &'static str, lease: i64) -> Put {
@@ -14,6 +15,11 @@ fn put(key: &'static str, value: &'static str, lease: i64) -> Put {
 fn delete(key: &'static str) -> Command {
     let range = KeyRange::Single(Bytes::from_static(key.as_bytes()));
     Command::DeleteRange(DeleteRange { range, want_previous: false })
+}
+
+fn commit(principal: &str, op: Op) -> Command {
+    let author = Some(Author { principal: principal.to_owned(), ..Author::default() });
+    Command::Commit(Box::new(Commit { author, ops: vec![op], ..Commit::default() }))
 }
 
 fn both(first: Put, second: Put) -> Command {
@@ -35,8 +41,11 @@ fn hash(commands: Vec<Command>, revision: i64) -> HashOfHistory {
     store.hash(revision).expect("the revision is kept")
 }
 
+const OBJECT: Bytes = Bytes::from_static(b"/setpoint.v1/a");
+
 #[test]
 fn every_difference_shows() {
+    let object = || Op::Put { key: OBJECT, value: "1".into(), lease: LeaseId::NONE };
     let one = || Command::Put(put("a", "1", 1));
     let histories: Vec<Vec<Command>> = vec![
         vec![],
@@ -52,6 +61,10 @@ fn every_difference_shows() {
         vec![Command::Put(put("b", "1", 1)), one()],
         vec![both(put("a", "1", 0), put("b", "1", 0))],
         vec![both(put("b", "1", 0), put("a", "1", 0))],
+        vec![commit("jane", object())],
+        vec![commit("joe", object())],
+        vec![commit("jane", object()), commit("jane", Op::Delete { key: OBJECT })],
+        vec![commit("jane", object()), commit("joe", Op::Delete { key: OBJECT })],
         vec![one(), one(), Command::Compact { revision: 2 }],
         vec![one(), one(), Command::Compact { revision: 3 }],
     ];

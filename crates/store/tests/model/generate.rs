@@ -12,15 +12,17 @@ use setpoint_store::command::{
 };
 use setpoint_types::{KeyRange, LeaseId, NodeId};
 
+use crate::commits;
 use crate::model::Model;
 
 /// Neighbours that a wrong escape or bound would confuse.
-const KEYS: [&[u8]; 10] =
-    [b"\0", b"a", b"a\0", b"a\0\0", b"a\0\xff", b"aa", b"b", b"b\xff", b"c", b"\xff\xff"];
+const KEYS: [&[u8]; 11] =
+    [b"\0", b"a", b"a\0", b"a\0\0", b"a\0\xff", b"aa", b"b", b"b\xff", b"c", b"\xff\xff", b"/setpoint.v1/a"];
 const VALUES: [&[u8]; 4] = [b"", b"x", b"y", &[0xff; 300]];
-const LEASES: [i64; 3] = [1, 2, -3];
+/// The last two are also those of lease objects.
+const LEASES: [i64; 5] = [1, 2, -3, 11, 12];
 
-fn key() -> impl Strategy<Value = Bytes> {
+pub fn key() -> impl Strategy<Value = Bytes> {
     prop::sample::select(&KEYS[..]).prop_map(Bytes::from_static)
 }
 
@@ -201,6 +203,7 @@ pub fn command() -> impl Strategy<Value = Command> {
         30 => put().prop_map(Command::Put),
         12 => delete().prop_map(Command::DeleteRange),
         24 => txn(true).prop_map(Command::Txn),
+        40 => commits::commit().prop_map(|commit| Command::Commit(Box::new(commit))),
         8 => token().prop_map(|revision| Command::Compact { revision }),
         8 => (lease(), 1i64..100).prop_map(|(lease, ttl)| Command::LeaseGrant { lease, ttl }),
         4 => lease().prop_map(|lease| Command::LeaseRevoke { lease }),
@@ -217,6 +220,7 @@ pub fn command() -> impl Strategy<Value = Command> {
 pub fn resolve(model: &Model, mut command: Command, now: u64) -> Command {
     match &mut command {
         Command::Txn(txn) => resolve_txn(model, txn),
+        Command::Commit(commit) => commits::resolve(model, commit, now),
         // Mostly the right term, sometimes the next.
         Command::LeaseExpire { term, .. } => *term = now + *term / 3,
         Command::Compact { revision: token } => *token = revision(model, *token),

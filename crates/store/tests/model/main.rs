@@ -4,8 +4,11 @@
 //! restart and move to copies of themselves. Every verdict, change and answer must be the model's, and in the end, all
 //! collected, the tables must hold the same rows, and exactly those the model says are still needed.
 
+mod commits;
 mod generate;
+mod invariants;
 mod model;
+mod objects;
 mod replica;
 
 use std::collections::BTreeMap;
@@ -18,7 +21,8 @@ use setpoint_store::command::{Command, Proposal, ProposalId, Range, Txn};
 use setpoint_store::encoding::{self, KeyVersion, MetaKey};
 use setpoint_store::engine::Table;
 use setpoint_store::{
-    Body, Change, ChangeSet, Entry, PageMax, Position, ReadFailure, Record, RecordId, Rejection, StepMax,
+    Body, Change, ChangeSet, Entry, LeaseName, PageMax, Position, ReadFailure, Record, RecordId, Rejection,
+    StepMax, VersionsMax,
 };
 use setpoint_types::{KeyRange, NodeId, Revision, Timestamp};
 
@@ -45,6 +49,17 @@ enum Step {
     Hash {
         token: i64,
     },
+    Versions {
+        key: Bytes,
+        token: i64,
+        count: usize,
+    },
+    /// Milliseconds before now.
+    At(u64),
+    Kept {
+        ledger: String,
+        lease: LeaseName,
+    },
     Collect {
         replica: usize,
         records_max: usize,
@@ -65,18 +80,19 @@ enum Step {
 enum Content {
     Blank,
     Membership(u8),
-    /// Commands with the node that proposed each.
-    Commands(Vec<(u64, Command)>),
+    /// How far the leader's clock has gone on, and commands with the node that proposed each.
+    Commands(i64, Vec<(u64, Command)>),
 }
 
 const REPLICAS: usize = 3;
 
 fn step() -> impl Strategy<Value = Step> {
     let commands = vec((1u64..=2, generate::command()), 1..6);
+    let clock = prop_oneof![8 => 0i64..700, 2 => Just(0), 1 => -5_000i64..0, 1 => Just(2_400_000)];
     let content = prop_oneof![
         1 => Just(Content::Blank),
         1 => any::<u8>().prop_map(Content::Membership),
-        12 => commands.prop_map(Content::Commands),
+        12 => (clock, commands).prop_map(|(clock, commands)| Content::Commands(clock, commands)),
     ];
     let chunks = || vec(1usize..4, 0..4);
     let replica = || 0..REPLICAS;
@@ -88,6 +104,11 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (generate::token(), prop_oneof![Just(usize::MAX), Just(0), 1usize..200])
             .prop_map(|(token, bytes_max)| Step::Changes { token, bytes_max }),
         2 => generate::token().prop_map(|token| Step::Hash { token }),
+        3 => (prop_oneof![generate::key(), commits::key()], generate::token(), 0usize..5)
+            .prop_map(|(key, token, count)| Step::Versions { key, token, count }),
+        2 => prop_oneof![3 => 0u64..4_000, 1 => 0u64..5_000_000].prop_map(Step::At),
+        2 => (commits::ledger(), commits::lease_name())
+            .prop_map(|(ledger, lease)| Step::Kept { ledger, lease }),
         4 => (replica(), 0usize..12).prop_map(|(replica, records_max)| Step::Collect { replica, records_max }),
         2 => replica().prop_map(|replica| Step::Flush { replica }),
         2 => (replica(), chunks()).prop_map(|(replica, chunks)| Step::Restart { replica, chunks }),
@@ -123,8 +144,8 @@ proptest! {
 }
 
 fn check(steps: Vec<Step>, replicas: [Replica; REPLICAS]) {
-    let mut scenario =
-        Scenario { model: Model::default(), log: Vec::new(), membership: None, replicas: replicas.into() };
+    let (model, clock, log, membership) = (Model::default(), 10_000, Vec::new(), None);
+    let mut scenario = Scenario { model, clock, log, membership, replicas: replicas.into() };
     for step in steps {
         scenario.step(step);
     }
@@ -133,6 +154,8 @@ fn check(steps: Vec<Step>, replicas: [Replica; REPLICAS]) {
 
 struct Scenario {
     model: Model,
+    /// The leader's, which may go back.
+    clock: u64,
     log: Vec<Logged>,
     membership: Option<Bytes>,
     replicas: Vec<Replica>,
@@ -173,6 +196,17 @@ impl Scenario {
                 let from = generate::revision(&self.model, token).max(0) as u64;
                 self.check_changes(Revision::new(from), bytes_max);
             }
+            Step::Versions { key, token, count } => {
+                let before = generate::revision(&self.model, token).max(0) as u64;
+                self.check_versions(&key, Revision::new(before), count);
+            }
+            Step::At(ago) => self.check_time(Timestamp(self.clock.saturating_sub(ago))),
+            Step::Kept { ledger, lease } => {
+                for Replica { store, .. } in &self.replicas {
+                    assert_eq!(rejected(store.ledger(&ledger)), Ok(self.model.ledger(&ledger)));
+                    assert_eq!(rejected(store.lease_state(&lease)), Ok(self.model.lease_state(&lease)));
+                }
+            }
             Step::Hash { token } => self.check_hash(generate::revision(&self.model, token)),
             Step::Collect { replica, records_max } => {
                 self.replicas[replica]
@@ -206,7 +240,9 @@ impl Scenario {
                 self.membership = Some(vec![record].into());
                 Body::Membership(vec![record].into())
             }
-            Content::Commands(commands) => {
+            Content::Commands(passed, commands) => {
+                self.clock = self.clock.saturating_add_signed(passed);
+                self.model.stamp = self.model.stamp.max(Timestamp(self.clock));
                 let mut encoded = Vec::new();
                 for (sequence, (node, command)) in commands.into_iter().enumerate() {
                     let id = ProposalId { node: NodeId(node), sequence: index * 100 + sequence as u64 };
@@ -214,7 +250,7 @@ impl Scenario {
                     verdicts.push((id, self.model.apply(&command, term)));
                     encoded.push(Proposal { id, command }.encode());
                 }
-                Body::Commands { stamp: Timestamp(index), commands: encoded }
+                Body::Commands { stamp: Timestamp(self.clock), commands: encoded }
             }
         };
         let changes = self.model.all_changes()[known..].to_vec();
@@ -301,6 +337,23 @@ impl Scenario {
         }
     }
 
+    fn check_versions(&self, key: &Bytes, before: Revision, count: usize) {
+        let expected = self.model.versions(key, before, count.max(1));
+        for Replica { store, .. } in &self.replicas {
+            let max = VersionsMax { count, bytes: usize::MAX };
+            assert_eq!(rejected(store.versions(key, before, max)), Ok(expected.clone()), "{key:?} {before}");
+            let one = rejected(store.versions(key, before, VersionsMax { count, bytes: 0 }));
+            assert_eq!(one.expect("it is read").versions.first(), expected.versions.first());
+        }
+    }
+
+    fn check_time(&self, time: Timestamp) {
+        let expected = self.model.revision_at(time);
+        for Replica { store, .. } in &self.replicas {
+            assert_eq!(rejected(store.revision_at(time)), expected, "{time:?}");
+        }
+    }
+
     fn check_hash(&self, revision: i64) {
         let hashes: Vec<_> =
             self.replicas.iter().map(|replica| rejected(replica.store.hash(revision))).collect();
@@ -312,6 +365,7 @@ impl Scenario {
     /// Collects everything on every replica and looks at the tables themselves.
     fn finish(&mut self) {
         self.check_everything();
+        invariants::check(&self.model);
         self.replicas.iter().for_each(Replica::collect_all);
         self.check_everything();
         for replica in &self.replicas {
@@ -327,6 +381,12 @@ impl Scenario {
         let (oldest, newest) = (self.model.compacted.max(1), self.model.revision().wire());
         for revision in oldest - 2..=newest + 1 {
             self.check_range(&Range { revision, ..Range::latest(KeyRange::From(Bytes::new())) });
+        }
+        for key in self.model.all_changes().iter().flat_map(|set| &set.records).map(|it| &it.key) {
+            self.check_versions(key, Revision::NONE, usize::MAX);
+        }
+        for stamp in &self.model.stamps {
+            self.check_time(*stamp);
         }
         for revision in [oldest - 1, oldest, oldest + 1, newest] {
             self.check_changes(Revision::new(revision as u64), usize::MAX);
@@ -365,6 +425,8 @@ impl Scenario {
         keys.extend(model.members.keys().copied().map(MetaKey::Member));
         keys.extend(model.removed.iter().copied().map(MetaKey::Removed));
         keys.extend(model.expected_voters.iter().copied().map(MetaKey::Expected));
+        keys.extend(model.objects.rows.iter().map(|(place, _)| MetaKey::Operation(*place)));
+        keys.extend(model.seconds().into_iter().map(MetaKey::Second));
         keys
     }
 }

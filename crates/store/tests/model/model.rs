@@ -4,16 +4,22 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use setpoint_store::command::{
     Alarm, AlarmAction, AlarmKind, Bounds, Command, Compare, DeleteRange, MemberAttributes, Operand,
     Operator, Order, Put, Range, SortTarget, Txn, TxnOp,
 };
+use setpoint_store::commit::{Commit, Op};
+use setpoint_store::encoding;
 use setpoint_store::{
-    Change, ChangeSet, KeyValue, RangeResult, Record, RecordId, Rejection, Response, TxnResult, Verdict,
+    Author, Change, ChangeSet, KeyValue, RangeResult, Record, RecordId, Rejection, Response, TxnResult,
+    Verdict,
 };
-use setpoint_types::{KeyRange, LeaseId, NodeId, Revision};
+use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
+
+use crate::objects::Objects;
 
 /// A live key, and which change of its revision made it so.
 #[derive(Clone, Debug)]
@@ -37,7 +43,12 @@ pub struct Model {
     /// The first made revision 2.
     changes: Vec<ChangeSet>,
     pub compacted: i64,
-    leases: BTreeMap<LeaseId, i64>,
+    pub granted: BTreeMap<LeaseId, i64>,
+    pub objects: Objects,
+    /// The time of the running entry.
+    pub stamp: Timestamp,
+    /// When each change was made.
+    pub stamps: Vec<Timestamp>,
     pub alarms: BTreeSet<Alarm>,
     pub members: BTreeMap<NodeId, MemberAttributes>,
     pub removed: BTreeSet<NodeId>,
@@ -45,10 +56,11 @@ pub struct Model {
 }
 
 /// A command's changes before they become a revision.
-struct Draft {
+pub struct Draft {
     revision: Revision,
-    keys: Snapshot,
-    records: Vec<Record>,
+    pub keys: Snapshot,
+    pub records: Vec<Record>,
+    pub author: Option<Arc<Author>>,
 }
 
 impl Default for Model {
@@ -57,7 +69,10 @@ impl Default for Model {
             snapshots: vec![Snapshot::new()],
             changes: Vec::new(),
             compacted: -1,
-            leases: BTreeMap::new(),
+            granted: BTreeMap::new(),
+            objects: Objects::default(),
+            stamp: Timestamp::default(),
+            stamps: Vec::new(),
             alarms: BTreeSet::new(),
             members: BTreeMap::new(),
             removed: BTreeSet::new(),
@@ -75,7 +90,7 @@ impl Model {
         self.at(self.revision())
     }
 
-    fn at(&self, revision: Revision) -> &Snapshot {
+    pub fn at(&self, revision: Revision) -> &Snapshot {
         &self.snapshots[revision.get() as usize - 1]
     }
 
@@ -85,7 +100,7 @@ impl Model {
             let attached = self.now().values().filter(move |version| version.kv.lease == id);
             attached.map(|version| version.kv.key.clone()).collect()
         };
-        self.leases.iter().map(|(id, ttl)| (*id, (*ttl, keys(*id)))).collect()
+        self.granted.iter().map(|(id, ttl)| (*id, (*ttl, keys(*id)))).collect()
     }
 
     pub fn all_changes(&self) -> &[ChangeSet] {
@@ -143,6 +158,7 @@ impl Model {
     /// Applies a command of an entry of this term.
     pub fn apply(&mut self, command: &Command, term: u64) -> Verdict {
         self.alarmed(command)?;
+        self.check_reserved(command)?;
         match command {
             Command::Put(put) => {
                 self.check_lease(put)?;
@@ -191,7 +207,27 @@ impl Model {
                 }
                 Ok(Response::Member { revision: self.revision() })
             }
+            Command::Commit(commit) => self.commit_objects(commit, term),
         }
+    }
+
+    /// What etcd's clients may not write, they do not, by whatever way.
+    fn check_reserved(&self, command: &Command) -> Result<(), Rejection> {
+        let touched = match command {
+            Command::Put(put) => encoding::is_reserved(&put.key),
+            Command::DeleteRange(delete) => self.deletes_reserved(&delete.range),
+            Command::LeaseRevoke { lease } => {
+                let leases = self.leases();
+                let keys = leases.get(lease).map(|(_, keys)| keys.clone()).unwrap_or_default();
+                keys.iter().any(|key| encoding::is_reserved(key))
+            }
+            _ => false,
+        };
+        if touched { Err(Rejection::Reserved) } else { Ok(()) }
+    }
+
+    fn deletes_reserved(&self, range: &KeyRange) -> bool {
+        inside(range, self.now()).iter().any(|kv| encoding::is_reserved(&kv.key))
     }
 
     fn alarmed(&self, command: &Command) -> Result<(), Rejection> {
@@ -203,6 +239,7 @@ impl Model {
             Command::LeaseRevoke { .. } | Command::LeaseExpire { .. } => (true, false),
             Command::Alarm { .. } | Command::PublishMember { .. } => (false, false),
             Command::RemoveMember { .. } | Command::ExpectVoter { .. } => (false, false),
+            Command::Commit(commit) => (true, self.done(commit).is_none() && grows(commit)),
         };
         if touches_data && raised(AlarmKind::Corrupt) {
             return Err(Rejection::Corrupt);
@@ -225,17 +262,17 @@ impl Model {
     }
 
     fn grant(&mut self, lease: LeaseId, ttl: i64) -> Verdict {
-        if self.leases.contains_key(&lease) {
+        if self.granted.contains_key(&lease) {
             return Err(Rejection::LeaseExists);
         }
-        self.leases.insert(lease, ttl);
+        self.granted.insert(lease, ttl);
         Ok(Response::LeaseGrant { revision: self.revision(), lease, ttl })
     }
 
     fn revoke(&mut self, lease: LeaseId) -> Verdict {
         let leases = self.leases();
         let Some((_, keys)) = leases.get(&lease) else { return Err(Rejection::LeaseNotFound) };
-        self.leases.remove(&lease);
+        self.granted.remove(&lease);
         let mut draft = self.draft();
         keys.iter().for_each(|key| draft.delete(key));
         self.commit(draft);
@@ -254,12 +291,14 @@ impl Model {
         Response::Alarm { revision: self.revision(), changed }
     }
 
-    fn draft(&self) -> Draft {
-        Draft { revision: self.revision().successor(), keys: self.now().clone(), records: Vec::new() }
+    pub fn draft(&self) -> Draft {
+        let (revision, keys) = (self.revision().successor(), self.now().clone());
+        Draft { revision, keys, records: Vec::new(), author: None }
     }
 
-    fn commit(&mut self, draft: Draft) {
+    pub fn commit(&mut self, draft: Draft) {
         if !draft.records.is_empty() {
+            self.stamps.push(self.stamp);
             self.snapshots.push(draft.keys);
             self.changes.push(ChangeSet { revision: draft.revision, records: draft.records });
         }
@@ -269,12 +308,12 @@ impl Model {
         Rejection::FutureRevision { newest: self.revision() }
     }
 
-    fn compacted(&self) -> Rejection {
+    pub fn compacted(&self) -> Rejection {
         Rejection::Compacted { oldest: Revision::new(self.compacted.max(0) as u64) }
     }
 
     fn check_lease(&self, put: &Put) -> Result<(), Rejection> {
-        let known = put.lease == LeaseId::NONE || self.leases.contains_key(&put.lease);
+        let known = put.lease == LeaseId::NONE || self.granted.contains_key(&put.lease);
         known.then_some(()).ok_or(Rejection::LeaseNotFound)
     }
 
@@ -293,9 +332,16 @@ impl Model {
     fn check(&self, txn: &Txn) -> Result<(), Rejection> {
         let ops = self.path(txn);
         for op in &ops {
-            if let TxnOp::Put(put) = op {
-                self.check_exists(put)?;
-                self.check_lease(put)?;
+            match op {
+                TxnOp::Put(put) if encoding::is_reserved(&put.key) => return Err(Rejection::Reserved),
+                TxnOp::Put(put) => {
+                    self.check_exists(put)?;
+                    self.check_lease(put)?;
+                }
+                TxnOp::DeleteRange(delete) if self.deletes_reserved(&delete.range) => {
+                    return Err(Rejection::Reserved);
+                }
+                _ => {}
             }
         }
         for op in &ops {
@@ -337,7 +383,7 @@ impl Draft {
         if self.records.is_empty() { self.revision.predecessor() } else { self.revision }
     }
 
-    fn put(&mut self, put: &Put) -> Response {
+    pub fn put(&mut self, put: &Put) -> Response {
         let existing = self.keys.get(&put.key).cloned();
         let old = existing.as_ref().map(|version| version.kv.clone());
         let kv = KeyValue {
@@ -356,14 +402,16 @@ impl Draft {
         };
         self.keys.insert(put.key.clone(), Version { kv, sub: self.records.len() as u32 });
         let replaced = existing.as_ref().map(Version::id);
-        self.records.push(Record { key: put.key.clone(), replaced, change });
+        let author = self.author.clone();
+        self.records.push(Record { key: put.key.clone(), replaced, change, author });
         Response::Put { revision: self.revision, previous: old.filter(|_| put.want_previous) }
     }
 
-    fn delete(&mut self, key: &Bytes) {
+    pub fn delete(&mut self, key: &Bytes) {
         let existing = self.keys.remove(key).expect("only live keys are deleted");
         let replaced = Some(existing.id());
-        self.records.push(Record { key: key.clone(), replaced, change: Change::Delete });
+        let author = self.author.clone();
+        self.records.push(Record { key: key.clone(), replaced, change: Change::Delete, author });
     }
 
     fn delete_range(&mut self, delete: &DeleteRange) -> Response {
@@ -373,6 +421,12 @@ impl Draft {
         let previous = if delete.want_previous { doomed } else { Vec::new() };
         Response::DeleteRange { revision: self.seen(), deleted, previous }
     }
+}
+
+fn grows(commit: &Commit) -> bool {
+    let vacates = commit.ops.iter().any(|op| matches!(op, Op::Vacate { .. }));
+    let gives_back = |op: &Op| matches!(op, Op::Delete { .. } | Op::Release { .. } | Op::Vacate { .. });
+    !vacates && !commit.ops.iter().all(gives_back)
 }
 
 fn puts_somewhere(txn: &Txn) -> bool {

@@ -1,8 +1,9 @@
-//! Golden scripts of etcd's rules, one property each, in `tests/scripts`.
+//! Golden scripts of etcd's rules and of our commits, one property each, in `tests/scripts`.
 //!
 //! A script lists commands, and behind `---` what they must answer. After a change of behaviour that is meant, run with
 //! `UPDATE_GOLDENFILES=1` and read the difference: the output was checked against etcd's rules when it was stored.
 
+mod objects;
 mod parse;
 mod print;
 
@@ -28,12 +29,14 @@ const TERM: u64 = 3;
 struct Script {
     engine: Arc<MemoryEngine>,
     store: Store,
+    /// The leader's, in milliseconds.
+    clock: u64,
 }
 
 impl Default for Script {
     fn default() -> Self {
         let engine = Arc::new(MemoryEngine::new());
-        Self { store: Store::open(engine.clone()).expect("nothing loads"), engine }
+        Self { store: Store::open(engine.clone()).expect("nothing loads"), engine, clock: 0 }
     }
 }
 
@@ -66,6 +69,7 @@ impl Runner for Script {
                 Command::PublishMember { member, attributes }
             }
             "remove" => Command::RemoveMember { member: NodeId(number(word(&mut words, "the member")?)?) },
+            "commit" => Command::Commit(Box::new(objects::commit(words)?)),
             "expect" => Command::ExpectVoter { member: NodeId(number(word(&mut words, "the member")?)?) },
             name => return self.look(name, words),
         };
@@ -96,7 +100,7 @@ impl Script {
     fn propose(&mut self, command: Command) -> Result<String, Box<dyn Error>> {
         let index = self.store.applied().position.map_or(1, |position| position.index + 1);
         let proposal = Proposal { id: ProposalId { node: LOCAL, sequence: index }, command };
-        let body = Body::Commands { stamp: Timestamp(0), commands: vec![proposal.encode()] };
+        let body = Body::Commands { stamp: Timestamp(self.clock), commands: vec![proposal.encode()] };
         let entry = Entry { position: Position { term: TERM, index }, body };
         let outcome = self.store.apply(&[entry], LOCAL)?;
         Ok(outcome.verdicts.iter().map(|(_, verdict)| print::verdict(verdict)).collect())
@@ -135,6 +139,23 @@ impl Script {
                 store.key_count()
             )),
             "leases" => Ok(self.leases()),
+            "lease" => Ok(print::lease(&store.lease_state(&objects::lease(&mut words)?)?)),
+            "ledger" => {
+                let ledger = store.ledger(word(&mut words, "the ledger")?)?;
+                Ok(ledger.map_or("no ledger".to_owned(), |ledger| print::ledger(&ledger)))
+            }
+            "versions" => {
+                let versions = objects::versions(store, words)?;
+                Ok(answered(versions.map(|found| objects::print_versions(&found)))?)
+            }
+            "at" => {
+                let time = Timestamp(number(word(&mut words, "the time")?)?);
+                Ok(answered(store.revision_at(time).map(|revision| format!("revision {revision}")))?)
+            }
+            "clock" => {
+                self.clock = number(word(&mut words, "the time")?)?;
+                Ok(String::new())
+            }
             "alarms" => Ok(format!("{:?}", store.alarms().iter().map(|it| it.kind).collect::<Vec<_>>())),
             "members" => Ok(self.members()),
             "collect" => {
@@ -219,6 +240,12 @@ scripts! {
     alarm_corrupt,
     alarm_nospace,
     collection,
+    commit_authors,
+    commit_guards,
+    commit_holds,
+    commit_ledgers,
+    commit_operations,
+    commit_times,
     compact_rules,
     compares,
     count_and_more,
@@ -232,6 +259,7 @@ scripts! {
     order_and_bounds,
     ranges,
     read_at_compacted,
+    reserved_keys,
     restart,
     revisions,
     txn_checks,

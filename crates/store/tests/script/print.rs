@@ -1,7 +1,9 @@
 //! Answers as the scripts show them: `@N` is the revision in the header, then what else there is, a line each.
 
+use setpoint_store::ledger::{self, Amounts, Ledger, LedgerKey};
 use setpoint_store::{
-    Change, ChangeSet, KeyValue, RangeResult, Record, RecordId, Rejection, Response, TxnResult, Verdict,
+    Change, ChangeSet, Epoch, Found, Hold, KeyValue, LeaseState, RangeResult, Record, RecordId, Rejection,
+    Response, TxnResult, Verdict, encoding,
 };
 
 pub fn verdict(verdict: &Verdict) -> String {
@@ -12,7 +14,47 @@ pub fn verdict(verdict: &Verdict) -> String {
 }
 
 pub fn rejection(rejection: &Rejection) -> String {
-    format!("refused: {rejection}\n")
+    let found = match rejection {
+        Rejection::Guard { found: Found::Revision(revision), .. } => format!(": it is at {revision}"),
+        Rejection::Guard { found: Found::Lease(lease), .. } => format!(": {}", self::lease(lease)),
+        Rejection::Guard { found: Found::Headroom(left), .. } => format!(": left {}", amounts(left)),
+        Rejection::Guard { found: Found::Term(term), .. } => format!(": it is {term}"),
+        Rejection::NoHeadroom { left, .. } => format!(": left {}", amounts(left)),
+        Rejection::NotFree { found, .. } | Rejection::NotHeld { found, .. } => format!(": {}", lease(found)),
+        _ => String::new(),
+    };
+    format!("refused: {rejection}{found}\n")
+}
+
+pub fn lease(state: &LeaseState) -> String {
+    let hold = state.hold.as_ref();
+    let hold = hold.map_or("free".to_owned(), |hold| format!("held by {} at {}", hold.holder, hold.epoch));
+    format!("epoch {}, {hold}", state.epoch)
+}
+
+pub fn ledger(ledger: &Ledger) -> String {
+    format!("limits {}, used {}", amounts(&ledger.limits), amounts(&ledger.used))
+}
+
+fn amounts(amounts: &Amounts) -> String {
+    let amounts: Vec<_> = amounts.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+    if amounts.is_empty() { "nothing".to_owned() } else { amounts.join(" ") }
+}
+
+/// What the state machine keeps is shown as what it says.
+fn value(key: &[u8], value: &bytes::Bytes) -> String {
+    let kept = match LedgerKey::parse(key) {
+        Some(LedgerKey::Ledger(_)) => Ledger::decode(value.clone()).map(|it| format!("[{}]", ledger(&it))),
+        Some(LedgerKey::Reservation { .. }) => {
+            ledger::decode_reservation(value.clone()).map(|it| format!("[{}]", amounts(&it)))
+        }
+        None if key.starts_with(encoding::HOLDS) => {
+            Hold::decode(value.clone()).map(|it| format!("[{} at {}]", it.holder, it.epoch))
+        }
+        None if key.starts_with(encoding::EPOCHS) => Epoch::decode(value.clone()).map(|it| format!("[{it}]")),
+        None => Ok(value.escape_ascii().to_string()),
+    };
+    kept.expect("the state machine writes what it can read")
 }
 
 fn response(response: &Response, indent: &str) -> String {
@@ -37,6 +79,11 @@ fn response(response: &Response, indent: &str) -> String {
             format!("{indent}@{revision} alarms:{}\n", changed.collect::<String>())
         }
         Response::Member { revision } => format!("{indent}@{revision} member\n"),
+        Response::Commit(committed) => {
+            let repeated = if committed.repeated { ", repeated" } else { "" };
+            let changed = if committed.changed { "committed" } else { "nothing to change" };
+            format!("{indent}@{} {changed}{repeated}\n", committed.revision)
+        }
     }
 }
 
@@ -57,7 +104,7 @@ fn key_value(kv: &KeyValue) -> String {
     format!(
         "{}={} (created {}, modified {}, version {}{lease})",
         kv.key.escape_ascii(),
-        kv.value.escape_ascii(),
+        value(&kv.key, &kv.value),
         kv.created,
         kv.modified,
         kv.version
@@ -79,10 +126,17 @@ pub fn record_id(id: RecordId) -> String {
 pub fn record(record: &Record) -> String {
     let key = record.key.escape_ascii();
     let replaced = record.replaced.map_or(String::new(), |id| format!(", replaces {}", record_id(id)));
+    let author = record.author.as_ref().map_or(String::new(), |it| {
+        let operation = if it.operation.is_empty() { String::new() } else { format!(" as {}", it.operation) };
+        let fence = it.fence.as_ref().map_or(String::new(), |it| {
+            format!(" fenced by {}/{} at {}", it.lease.namespace, it.lease.name, it.epoch)
+        });
+        format!(", by {}{operation}{fence} at time {}", it.principal, it.time.0)
+    });
     match &record.change {
         Change::Put { value, version, .. } => {
-            format!("put {key}={} version {version}{replaced}", value.escape_ascii())
+            format!("put {key}={} version {version}{replaced}{author}", self::value(&record.key, value))
         }
-        Change::Delete => format!("delete {key}{replaced}"),
+        Change::Delete => format!("delete {key}{replaced}{author}"),
     }
 }
