@@ -63,6 +63,11 @@ impl Selection {
         Ok(Self { requirements })
     }
 
+    #[cfg(test)]
+    pub fn of(requirements: Vec<Requirement>) -> Self {
+        Self { requirements }
+    }
+
     /// The one name that can be selected, if the selectors say which.
     pub fn only_name(&self) -> Option<&str> {
         self.requirements.iter().find_map(|requirement| match (&requirement.attribute, &requirement.test) {

@@ -316,3 +316,80 @@ impl<T> Numbered<T> {
         thing
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::objects::selection::Named;
+
+    fn requirement() -> impl Strategy<Value = Requirement> {
+        let attribute = prop_oneof![
+            3 => (0..3usize).prop_map(|key| Attribute::Label(format!("k{key}"))),
+            2 => (0..2usize).prop_map(Attribute::Field),
+            1 => Just(Attribute::Name),
+            1 => Just(Attribute::Namespace),
+        ];
+        let value = prop::sample::select(vec!["", "v0", "v1", "o1", "a", "b"]).prop_map(str::to_owned);
+        let values = prop::collection::vec(value, 1..3);
+        let test = prop_oneof![
+            4 => values.clone().prop_map(Test::In),
+            2 => values.prop_map(Test::NotIn),
+            1 => Just(Test::Exists),
+            1 => Just(Test::Absent),
+        ];
+        (attribute, test).prop_map(|(attribute, test)| Requirement { attribute, test })
+    }
+
+    fn attributes() -> impl Strategy<Value = Attributes> {
+        let value = || prop::sample::select(vec!["", "v0", "v1"]).prop_map(str::to_owned);
+        let labels = prop::collection::btree_map((0..3usize).prop_map(|key| format!("k{key}")), value(), 0..3);
+        (labels, prop::collection::vec(value(), 2))
+            .prop_map(|(labels, fields)| Attributes { labels: labels.into_iter().collect(), fields })
+    }
+
+    proptest! {
+        /// Whatever was put and removed, the index selects what looking at every object would.
+        #[test]
+        fn equals_looking_at_every_object(
+            changes in prop::collection::vec((0..12usize, prop::option::weighted(0.8, attributes())), 1..60),
+            selections in prop::collection::vec(prop::collection::vec(requirement(), 0..4), 1..8),
+            namespace in prop::sample::select(vec![None, Some("a"), Some("a-b"), Some("none")]),
+            limit in prop::sample::select(vec![0, 1, 3, usize::MAX]),
+        ) {
+            let mut index = KindIndex::new(SelectableFields::new(["spec.a", "status.b"]));
+            let mut model = BTreeMap::new();
+            for (object, attributes) in changes {
+                let name = format!("{}/o{}", ["a", "a-b", "b"][object % 3], object / 3);
+                match attributes {
+                    Some(attributes) => {
+                        index.put(&name, &attributes);
+                        model.insert(name, attributes);
+                    }
+                    None => {
+                        index.remove(&name);
+                        model.remove(&name);
+                    }
+                }
+            }
+            prop_assert_eq!(index.len(), model.len());
+            for selection in selections.into_iter().map(Selection::of) {
+                let (found, more) = index.select(&Wanted { namespace, selection: &selection, limit });
+                let all: Vec<_> = model.iter().filter(|(name, attributes)| {
+                    let (place, name) = name.split_once('/').unwrap();
+                    namespace.is_none_or(|namespace| namespace == place)
+                        && selection.selects(&Named { attributes, namespace: place, name })
+                }).map(|(name, _)| name.as_str()).collect();
+                let expected: Vec<_> = all.iter().copied().take(limit).collect();
+                prop_assert_eq!(found.iter().map(|name| &**name).collect::<Vec<_>>(), expected);
+                prop_assert_eq!(more, all.len() > limit);
+            }
+            for name in model.keys() {
+                index.remove(name);
+            }
+            prop_assert_eq!((index.bytes(), index.len(), index.labels.len()), (0, 0, 0));
+            prop_assert!(index.by_field.iter().all(HashMap::is_empty));
+        }
+    }
+}
