@@ -1,0 +1,187 @@
+//! What was committed, as the client is told; also where it was committed by an earlier request of the same operation.
+
+use setpoint_api::raw::RawObject;
+use setpoint_api::raw::v1 as raw;
+use setpoint_api::setpoint::v1 as pb;
+use setpoint_objects::deletion::{self, Dependent};
+use setpoint_objects::write::{Kind as RulesKind, Outcome};
+use setpoint_objects::{FieldConflict, Object};
+use setpoint_store::command::Range;
+use setpoint_store::{Change, ChangeSet, ReadFailure, Record};
+use setpoint_types::Revision;
+
+use super::convert;
+use super::intent::Intent;
+use super::writer::{Done, Writer, Written};
+use crate::objects::error::Refusal;
+use crate::objects::key::{self, ObjectName};
+use crate::objects::reader::blocking;
+
+/// Parts of an object that an answer names.
+const DEPENDENTS_MAX: usize = 32;
+
+/// The answer to one intent.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    raw: Option<RawObject>,
+    object: Option<Object>,
+    revision: Revision,
+    changed: bool,
+    gone: bool,
+    repeated: bool,
+    warnings: Vec<String>,
+    pub taken: Vec<FieldConflict>,
+}
+
+pub struct Answers {
+    pub revision: Revision,
+    pub results: Vec<Answer>,
+    pub repeated: bool,
+}
+
+impl Answer {
+    pub fn into_write(self) -> raw::WriteResponse {
+        raw::WriteResponse {
+            object: self.raw,
+            revision: self.revision.get(),
+            changed: self.changed,
+            warnings: self.warnings,
+            repeated: self.repeated,
+        }
+    }
+
+    pub fn into_delete(self, blockers: Vec<pb::Blocker>) -> raw::DeleteResponse {
+        raw::DeleteResponse {
+            object: self.raw,
+            revision: self.revision.get(),
+            gone: self.gone,
+            blockers,
+            repeated: self.repeated,
+        }
+    }
+}
+
+impl Writer {
+    pub async fn answers(&self, intents: &[Intent], done: Done, dry_run: bool) -> Result<Answers, Refusal> {
+        match done {
+            Done::Now { revision, written } => {
+                let answer = |it| answer(it, revision, dry_run);
+                Ok(Answers { revision, results: written.into_iter().map(answer).collect(), repeated: false })
+            }
+            Done::Before { revision } => {
+                let results = self.earlier(intents, revision).await?;
+                Ok(Answers { revision, results, repeated: true })
+            }
+        }
+    }
+
+    /// What an operation did at its revision. Where that is compacted, only the revision is known.
+    async fn earlier(&self, intents: &[Intent], revision: Revision) -> Result<Vec<Answer>, Refusal> {
+        let store = self.reader.store.clone();
+        let read = blocking(move || store.changes(revision, 1)).await?;
+        let set = match read {
+            Ok(sets) => sets.into_iter().find(|set| set.revision == revision),
+            Err(ReadFailure::Engine(failure)) => return Err(self.reader.storage_failure(&failure)),
+            Err(_) => None,
+        };
+        let mut results = Vec::new();
+        for intent in intents {
+            let answer = match &set {
+                Some(set) => self.earlier_one(intent, set)?,
+                None => Answer { changed: true, ..Answer::default() },
+            };
+            results.push(Answer { revision, repeated: true, ..answer });
+        }
+        Ok(results)
+    }
+
+    fn earlier_one(&self, intent: &Intent, set: &ChangeSet) -> Result<Answer, Refusal> {
+        let kind = self.reader.catalog.served(intent.kind())?;
+        let rules = RulesKind { name: kind.name(), namespaced: kind.info.namespaced, topology: &kind.topology };
+        let record = if intent.is_generated() {
+            // Its name was drawn: it is the one of this kind that was new.
+            let of_kind = key::of_kind(kind.name());
+            let is_new = |change: &Change| matches!(change, Change::Put { version: 1, .. });
+            set.records.iter().find(|it| of_kind.contains(&it.key) && is_new(&it.change))
+        } else {
+            let key = intent.key(&rules, "")?;
+            let key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
+            set.records.iter().find(|it| it.key == key)
+        };
+        match record {
+            Some(record) => self.recorded(record, set.revision),
+            None => Ok(Answer::default()),
+        }
+    }
+
+    fn recorded(&self, record: &Record, revision: Revision) -> Result<Answer, Refusal> {
+        let put = Answer { changed: true, ..Answer::default() };
+        match &record.change {
+            Change::Put { value, .. } => {
+                Ok(Answer { raw: Some(RawObject::new(value.clone(), revision.get())), ..put })
+            }
+            Change::Delete => {
+                let Some(id) = record.replaced else { return Ok(Answer { gone: true, ..put }) };
+                let last = self.reader.store.record(id).map_err(|it| self.reader.storage_failure(&it))?;
+                let value = last.map(|it| it.to_key_value(id.revision).value);
+                let raw = value.map(|value| RawObject::new(value, revision.get()));
+                Ok(Answer { raw, gone: true, ..put })
+            }
+        }
+    }
+
+    /// What a deletion that has begun waits for.
+    pub async fn blockers(&self, answer: &Answer) -> Result<Vec<pb::Blocker>, Refusal> {
+        let Some(object) = answer.object.as_ref().filter(|_| !answer.gone) else { return Ok(Vec::new()) };
+        let ordered = [deletion::FOREGROUND, deletion::ORPHAN];
+        let asks_for_parts = object.metadata.finalizers.iter().any(|it| ordered.contains(&it.as_str()));
+        let parts = if asks_for_parts { self.parts(object.clone()).await? } else { Vec::new() };
+        let wire = |part: Dependent| pb::ObjectKey { kind: part.kind, namespace: part.namespace, name: part.name };
+        let blockers = deletion::blockers(object, &parts).into_iter();
+        let blocker = |it: deletion::Blocker| pb::Blocker {
+            finalizer: it.finalizer,
+            dependents: it.dependents.into_iter().take(DEPENDENTS_MAX).map(wire).collect(),
+        };
+        Ok(blockers.map(blocker).collect())
+    }
+
+    /// Objects that name this one as an owner, as many as an answer names, among those that one request may look at.
+    async fn parts(&self, owner: Object) -> Result<Vec<Dependent>, Refusal> {
+        let store = self.reader.store.clone();
+        let mut left = self.reader.limits.scanned_objects;
+        let kinds = self.reader.catalog.all();
+        let found = blocking(move || {
+            let mut parts = Vec::new();
+            for kind in kinds {
+                let range = if kind.info.namespaced && !owner.metadata.namespace.is_empty() {
+                    key::of_namespace(kind.name(), &owner.metadata.namespace)
+                } else {
+                    key::of_kind(kind.name())
+                };
+                let read = Range { limit: left as i64, ..Range::latest(range) };
+                let result = store.range(&read)?;
+                left = left.saturating_sub(result.kvs.len());
+                let stored = result.kvs.iter().filter_map(convert::stored);
+                parts.extend(stored.filter_map(|part| Dependent::of(&owner, &part)));
+                if left == 0 || parts.len() > DEPENDENTS_MAX {
+                    break;
+                }
+            }
+            Ok(parts)
+        });
+        found.await?.map_err(|failure: ReadFailure| self.reader.read_failure(failure))
+    }
+}
+
+fn answer(written: Written, revision: Revision, dry_run: bool) -> Answer {
+    let Written { outcome, encoded, warnings, taken } = written;
+    let before = Revision::new(outcome.object().metadata.revision);
+    let (object, revision, changed, gone) = match outcome {
+        Outcome::Put(object) if dry_run => (object, before, true, false),
+        Outcome::Put(object) => (object, revision, true, false),
+        Outcome::Gone(object) => (object, if dry_run { before } else { revision }, true, true),
+        Outcome::Unchanged(object) => (object, before, false, false),
+    };
+    let raw = Some(RawObject::new(encoded, revision.get()));
+    Answer { raw, object: Some(object), revision, changed, gone, repeated: false, warnings, taken }
+}

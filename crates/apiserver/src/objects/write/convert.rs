@@ -1,0 +1,146 @@
+//! Objects between the wire, the store and the rules.
+//!
+//! Stored is the wire's encoding without the revision, which is the key's.
+
+use bytes::Bytes;
+use prost::Message;
+use serde_json::Value;
+use setpoint_api::setpoint::v1 as pb;
+use setpoint_api::setpoint::v1::Reason;
+use setpoint_api::setpoint::v1::managed_fields::Operation as WireOperation;
+use setpoint_objects as objects;
+use setpoint_objects::write::Incoming;
+use setpoint_objects::{ManagedFields, Metadata, Object, Operation, OwnerReference, Subresource};
+use setpoint_store::KeyValue;
+
+use crate::objects::error::Refusal;
+
+/// An object as a request carries it.
+pub fn incoming(object: pb::Object) -> Result<Incoming, Refusal> {
+    let metadata = metadata(object.metadata.unwrap_or_default());
+    Incoming::decode(&object.kind, metadata, &object.spec, &object.status).map_err(refused)
+}
+
+/// An object as it is stored. None if these bytes are none, which only damage or another program can make them.
+pub fn stored(kv: &KeyValue) -> Option<Object> {
+    let object = pb::Object::decode(kv.value.clone()).ok()?;
+    let json = |bytes: &Bytes| if bytes.is_empty() { Some(Value::Null) } else { serde_json::from_slice(bytes).ok() };
+    let mut metadata = metadata(object.metadata.unwrap_or_default());
+    metadata.revision = kv.modified.get();
+    Some(Object { kind: object.kind, metadata, spec: json(&object.spec)?, status: json(&object.status)? })
+}
+
+/// As it is to be stored.
+pub fn encoded(object: &Object) -> Bytes {
+    let json = |value: &Value| if value.is_null() { Bytes::new() } else { value.to_string().into() };
+    let object = pb::Object {
+        kind: object.kind.clone(),
+        metadata: Some(wire_metadata(&object.metadata)),
+        spec: json(&object.spec),
+        status: json(&object.status),
+    };
+    object.encode_to_vec().into()
+}
+
+pub fn metadata(metadata: pb::Metadata) -> Metadata {
+    Metadata {
+        namespace: metadata.namespace,
+        name: metadata.name,
+        generate_name: metadata.generate_name,
+        uid: metadata.uid,
+        revision: metadata.revision,
+        generation: metadata.generation,
+        created_ms: metadata.created_ms,
+        deleted_ms: metadata.deleted_ms,
+        finalizers: metadata.finalizers,
+        owners: metadata.owners.into_iter().map(owner).collect(),
+        labels: metadata.labels.into_iter().collect(),
+        annotations: metadata.annotations.into_iter().collect(),
+        managed_fields: metadata.managed_fields.into_iter().map(managed).collect(),
+    }
+}
+
+fn owner(owner: pb::OwnerReference) -> OwnerReference {
+    OwnerReference {
+        kind: owner.kind,
+        name: owner.name,
+        uid: owner.uid,
+        controller: owner.controller,
+        block_owner_deletion: owner.block_owner_deletion,
+    }
+}
+
+fn managed(managed: pb::ManagedFields) -> ManagedFields {
+    ManagedFields {
+        operation: match managed.operation() {
+            WireOperation::Update => Operation::Update,
+            WireOperation::Apply => Operation::Apply,
+        },
+        subresource: if managed.subresource.is_empty() { Subresource::Main } else { Subresource::Status },
+        manager: managed.manager,
+        time_ms: managed.time_ms,
+        fields: managed.fields,
+    }
+}
+
+/// Without the revision.
+fn wire_metadata(metadata: &Metadata) -> pb::Metadata {
+    let owner = |owner: &OwnerReference| pb::OwnerReference {
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+        controller: owner.controller,
+        block_owner_deletion: owner.block_owner_deletion,
+    };
+    let managed = |managed: &ManagedFields| pb::ManagedFields {
+        manager: managed.manager.clone(),
+        operation: match managed.operation {
+            Operation::Update => WireOperation::Update,
+            Operation::Apply => WireOperation::Apply,
+        }
+        .into(),
+        subresource: managed.subresource.as_str().to_owned(),
+        time_ms: managed.time_ms,
+        fields: managed.fields.clone(),
+    };
+    pb::Metadata {
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        generate_name: metadata.generate_name.clone(),
+        uid: metadata.uid.clone(),
+        revision: 0,
+        generation: metadata.generation,
+        created_ms: metadata.created_ms,
+        deleted_ms: metadata.deleted_ms,
+        finalizers: metadata.finalizers.clone(),
+        owners: metadata.owners.iter().map(owner).collect(),
+        labels: metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        annotations: metadata.annotations.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        managed_fields: metadata.managed_fields.iter().map(managed).collect(),
+    }
+}
+
+/// A refusal of the rules, as clients get it.
+pub fn refused(refusal: objects::Refusal) -> Refusal {
+    let reason = match refusal.reason {
+        objects::Reason::NotFound => Reason::NotFound,
+        objects::Reason::AlreadyExists => Reason::AlreadyExists,
+        objects::Reason::Conflict => Reason::Conflict,
+        objects::Reason::Invalid => Reason::Invalid,
+        objects::Reason::TooLarge => Reason::TooLarge,
+    };
+    let mut made = Refusal::new(reason, refusal.message);
+    let error = made.error_mut();
+    error.revision = refusal.revision;
+    error.problems = refusal.problems.into_iter().map(problem).collect();
+    error.conflicts = refusal.conflicts.into_iter().map(conflict).collect();
+    made
+}
+
+fn problem(problem: objects::FieldProblem) -> pb::FieldProblem {
+    pb::FieldProblem { path: problem.path, message: problem.message }
+}
+
+pub fn conflict(conflict: objects::FieldConflict) -> pb::FieldConflict {
+    pb::FieldConflict { path: conflict.path, manager: conflict.manager, value: conflict.value.to_string() }
+}

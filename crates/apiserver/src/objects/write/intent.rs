@@ -1,0 +1,127 @@
+//! What one write wants of one object.
+
+use setpoint_api::setpoint::v1::Reason;
+use setpoint_objects::deletion::Propagation;
+use setpoint_objects::patch::PatchKind;
+use setpoint_objects::write::{self, ApplyHow, Context, Delete, Draft, Fresh, Incoming, Kind, Outcome, Patch};
+use setpoint_objects::{Metadata, Object, Subresource};
+
+use super::convert::refused;
+use crate::objects::error::Refusal;
+
+#[derive(Clone, Debug)]
+pub enum Intent {
+    Create(Incoming),
+    /// Replaces one part of the object.
+    Update(Incoming, Subresource),
+    Apply(Incoming, ApplyHow),
+    Patch(Target, PatchRequest),
+    Delete(Target, DeleteRequest),
+}
+
+/// An object that is named, not sent.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub kind: String,
+    /// Of which only namespace and name are said.
+    pub key: Metadata,
+}
+
+#[derive(Clone, Debug)]
+pub struct PatchRequest {
+    pub kind: PatchKind,
+    pub patch: bytes::Bytes,
+    pub uid: String,
+    pub revision: u64,
+    pub subresource: Subresource,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeleteRequest {
+    pub uid: String,
+    pub revision: u64,
+    pub propagation: Propagation,
+}
+
+/// A decision: final, or a draft that policies and the kind's rules still look at.
+pub enum Decision<'a> {
+    Draft(Draft<'a>),
+    Final(Outcome),
+}
+
+impl Intent {
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Create(incoming) | Self::Update(incoming, _) | Self::Apply(incoming, _) => {
+                &incoming.object.kind
+            }
+            Self::Patch(target, _) | Self::Delete(target, _) => &target.kind,
+        }
+    }
+
+    /// Namespace and name, completed. `suffix` completes a name that is to be generated.
+    pub fn key(&self, kind: &Kind<'_>, suffix: &str) -> Result<Metadata, Refusal> {
+        let named = match self {
+            Self::Create(incoming) | Self::Update(incoming, _) | Self::Apply(incoming, _) => {
+                &incoming.object.metadata
+            }
+            Self::Patch(target, _) | Self::Delete(target, _) => &target.key,
+        };
+        let mut key = Metadata {
+            namespace: named.namespace.clone(),
+            name: named.name.clone(),
+            generate_name: named.generate_name.clone(),
+            ..Metadata::default()
+        };
+        let suffix = if matches!(self, Self::Create(_)) { suffix } else { "" };
+        write::settle_key(kind, &mut key, suffix).map_err(refused)?;
+        Ok(key)
+    }
+
+    /// True if the server draws the name, and draws another if it is taken.
+    pub fn is_generated(&self) -> bool {
+        matches!(self, Self::Create(incoming) if incoming.object.metadata.name.is_empty())
+    }
+
+    pub fn decide<'a>(
+        &self,
+        kind: &Kind<'a>,
+        key: &Metadata,
+        stored: Option<&'a Object>,
+        fresh: Fresh<'_>,
+        context: &Context<'a>,
+    ) -> Result<Decision<'a>, Refusal> {
+        let decided = match self {
+            Self::Create(incoming) => write::create(kind, stored, incoming.clone(), fresh, context),
+            Self::Update(incoming, Subresource::Main) => {
+                write::update(kind, stored, incoming.clone(), context)
+            }
+            Self::Update(incoming, Subresource::Status) => {
+                write::update_status(kind, stored, incoming.clone(), context)
+            }
+            Self::Apply(incoming, how) => write::apply(kind, stored, incoming.clone(), *how, fresh, context),
+            Self::Patch(_, request) => {
+                let patch = Patch {
+                    kind: request.kind,
+                    patch: &request.patch,
+                    uid: &request.uid,
+                    revision: request.revision,
+                    subresource: request.subresource,
+                };
+                write::patch(kind, stored, key, &patch, context)
+            }
+            Self::Delete(_, request) => {
+                let DeleteRequest { uid, revision, propagation } = request;
+                let delete = Delete { uid, revision: *revision, propagation: *propagation };
+                let outcome = write::delete(kind, stored, key, &delete, context).map_err(refused)?;
+                return Ok(Decision::Final(outcome));
+            }
+        };
+        decided.map(Decision::Draft).map_err(refused)
+    }
+
+    /// True if a refusal only says that a name the server drew is taken.
+    pub fn wants_another_name(&self, refusal: &Refusal) -> bool {
+        self.is_generated() && refusal.reason() == Reason::AlreadyExists
+    }
+}

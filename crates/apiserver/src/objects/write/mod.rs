@@ -1,0 +1,28 @@
+//! Writing objects: one path for every write, from a single create to a transaction over many kinds.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`writer`] | read, decide, commit; again if a race was lost |
+//! | [`intent`] | what one write wants of one object |
+//! | [`request`] | requests as intents, guards and ledger operations |
+//! | [`admit`] | what a kind's rules say about the result |
+//! | [`commit`] | decisions as one commit, and what its refusal means |
+//! | [`answer`] | what was committed, as the client is told |
+//! | [`options`] | what every write may carry, and who sent it |
+//! | [`convert`] | objects between wire, store and rules |
+//!
+//! The rules themselves are pure functions in the crate `objects`; the proof that what they read still holds is the
+//! commit's guard.
+
+mod admit;
+mod answer;
+mod commit;
+mod convert;
+mod intent;
+mod options;
+mod request;
+mod writer;
+
+pub use commit::{Commits, CommitError};
+pub use options::{Caller, Draw};
+pub use writer::{WriteLimits, Writer};

@@ -1,0 +1,149 @@
+//! What every write may carry besides the object: the manager, an operation id, a fence; and who sent it.
+
+use std::sync::Arc;
+
+use setpoint_api::setpoint::v1 as pb;
+use setpoint_objects::unknown::FieldValidation;
+use setpoint_store::commit::Operation;
+use setpoint_store::{Author, Epoch, Fence, LeaseName};
+use setpoint_types::Timestamp;
+use sha2::{Digest, Sha256};
+
+use crate::objects::error::Refusal;
+
+/// Of an operation id.
+const OPERATION_BYTES_MAX: usize = 128;
+
+/// Who sent a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub principal: String,
+    /// A W3C trace id, or nothing.
+    pub trace: String,
+}
+
+impl Default for Caller {
+    /// Where access control is off.
+    fn default() -> Self {
+        Self { principal: "anonymous".to_owned(), trace: String::new() }
+    }
+}
+
+impl Caller {
+    /// With the trace that the request is part of, if its `traceparent` can be read.
+    pub fn traced(mut self, traceparent: Option<&str>) -> Self {
+        let id = traceparent.and_then(|header| header.split('-').nth(1));
+        let is_id = |id: &&str| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        self.trace = id.filter(is_id).unwrap_or_default().to_owned();
+        self
+    }
+}
+
+/// Where new names and uids come from: 128 random bits. A seam, so that a simulation can draw the same again.
+pub type Draw = Arc<dyn Fn() -> u128 + Send + Sync>;
+
+/// The options of a request, checked.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub manager: String,
+    pub operation: Option<Operation>,
+    pub author: Author,
+    pub fence: Option<Fence>,
+    pub dry_run: bool,
+    pub validation: FieldValidation,
+}
+
+impl Options {
+    /// `request` is the whole request as bytes, of which the operation id's fingerprint is made.
+    pub fn new(
+        options: pb::WriteOptions,
+        caller: &Caller,
+        request: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Self, Refusal> {
+        let validation = match options.field_validation() {
+            pb::write_options::FieldValidation::Strict => FieldValidation::Strict,
+            pb::write_options::FieldValidation::Warn => FieldValidation::Warn,
+            pb::write_options::FieldValidation::Ignore => FieldValidation::Ignore,
+        };
+        let fence = options.fence.map(fence).transpose()?;
+        let operation = operation(&options.operation, caller, request)?;
+        let author = Author {
+            principal: caller.principal.clone(),
+            manager: options.manager.clone(),
+            operation: options.operation,
+            fence: fence.clone(),
+            trace: caller.trace.clone(),
+            time: Timestamp::default(),
+        };
+        Ok(Self {
+            manager: options.manager,
+            operation,
+            author,
+            fence,
+            dry_run: options.dry_run,
+            validation,
+        })
+    }
+}
+
+pub fn fence(fence: pb::Fence) -> Result<Fence, Refusal> {
+    if fence.lease.is_empty() || fence.epoch == 0 {
+        return Err(Refusal::invalid("fence", "must name a lease and the epoch it is held at"));
+    }
+    let namespace = if fence.namespace.is_empty() { "default".to_owned() } else { fence.namespace };
+    Ok(Fence { lease: LeaseName { namespace, name: fence.lease }, epoch: Epoch(fence.epoch) })
+}
+
+/// An id is the client's own: two clients that choose the same one mean different operations.
+fn operation(
+    id: &str,
+    caller: &Caller,
+    request: impl FnOnce() -> Vec<u8>,
+) -> Result<Option<Operation>, Refusal> {
+    if id.is_empty() {
+        return Ok(None);
+    }
+    if id.len() > OPERATION_BYTES_MAX {
+        let text = format!("must have at most {OPERATION_BYTES_MAX} bytes");
+        return Err(Refusal::invalid("options.operation", text));
+    }
+    let digest = Sha256::digest(request());
+    let fingerprint = digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Ok(Some(Operation { id: format!("{}\0{id}", caller.principal).into(), fingerprint }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_taken_from_its_header_or_left_out() {
+        let traced = |header| Caller::default().traced(header).trace;
+        let id = "4bf92f3577b34da6a3ce929d0e0e4736";
+        assert_eq!(traced(Some(&*format!("00-{id}-00f067aa0ba902b7-01"))), id);
+        for bad in [None, Some(""), Some("00"), Some("00-xyz-1-2"), Some("00--1-2")] {
+            assert_eq!(traced(bad), "");
+        }
+    }
+
+    #[test]
+    fn an_operation_is_its_senders_and_its_requests() {
+        let of = |principal: &str, request: &str| {
+            let caller = Caller { principal: principal.to_owned(), ..Caller::default() };
+            operation("id", &caller, || request.into()).expect("a short id").expect("an id was given")
+        };
+        assert_eq!(of("a", "x"), of("a", "x"));
+        assert_ne!(of("a", "x").id, of("b", "x").id);
+        assert_ne!(of("a", "x").fingerprint, of("a", "y").fingerprint);
+        assert!(operation(&"i".repeat(129), &Caller::default(), Vec::new).is_err());
+        assert_eq!(operation("", &Caller::default(), Vec::new), Ok(None));
+    }
+
+    #[test]
+    fn a_fence_names_a_lease_and_an_epoch() {
+        let good = fence(pb::Fence { namespace: String::new(), lease: "l".into(), epoch: 2 }).expect("a fence");
+        assert_eq!((good.lease.namespace.as_str(), good.epoch), ("default", Epoch(2)));
+        assert!(fence(pb::Fence { epoch: 1, ..pb::Fence::default() }).is_err());
+        assert!(fence(pb::Fence { lease: "l".into(), ..pb::Fence::default() }).is_err());
+    }
+}

@@ -1,0 +1,300 @@
+//! Read, decide, commit; and again, if somebody else was faster.
+//!
+//! Decisions are made on this node's copy, which may be behind. A commit proves them by its guards. Where there is nothing to
+//! commit (a refusal, a write that changes nothing, a dry run), nothing proves them: then the copy is first brought up to date
+//! by a barrier, and everything is decided once more.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use setpoint_api::setpoint::v1::Reason;
+use setpoint_consensus::Clock;
+use setpoint_objects::owners::VisibleOwner;
+use setpoint_objects::write::{Context, Fresh, Kind as RulesKind, Outcome};
+use setpoint_objects::{Metadata, Object, OwnerReference};
+use setpoint_store::command::Range;
+use setpoint_types::{KeyRange, Revision};
+
+use super::admit;
+use super::commit::{self, Change, Commits, Extra, KeyOp, Setback};
+use super::convert;
+use super::intent::{Decision, Intent};
+use super::options::{Draw, Options};
+use crate::objects::catalog::Kind;
+use crate::objects::error::Refusal;
+use crate::objects::key::ObjectName;
+use crate::objects::reader::{Reader, blocking};
+
+#[derive(Clone)]
+pub struct Writer {
+    pub reader: Reader,
+    pub commits: Arc<dyn Commits>,
+    pub clock: Arc<dyn Clock>,
+    pub draw: Draw,
+    pub limits: WriteLimits,
+}
+
+#[derive(Clone, Debug)]
+pub struct WriteLimits {
+    /// Bytes of one stored object.
+    pub object_bytes: usize,
+    /// Writes and guards of one transaction.
+    pub transaction_writes: usize,
+    /// How often a write that lost a race is decided anew.
+    pub attempts: usize,
+}
+
+impl Default for WriteLimits {
+    fn default() -> Self {
+        Self { object_bytes: 1 << 20, transaction_writes: 512, attempts: 8 }
+    }
+}
+
+/// What became of one intent.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub outcome: Outcome,
+    /// As it is stored, or as it last was.
+    pub encoded: Bytes,
+    pub warnings: Vec<String>,
+    pub taken: Vec<setpoint_objects::FieldConflict>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// It was done, or there was nothing to do, or it was only tried.
+    Now { revision: Revision, written: Vec<Written> },
+    /// It had been done before, at this revision.
+    Before { revision: Revision },
+}
+
+impl Writer {
+    /// Does everything a request wants at one revision, or nothing.
+    pub async fn write(&self, intents: &[Intent], extra: &Extra, options: &Options) -> Result<Done, Refusal> {
+        let mut current = false;
+        let mut draws = 0;
+        for _ in 0..self.limits.attempts {
+            if let Some(revision) = self.done_before(options)? {
+                return Ok(Done::Before { revision });
+            }
+            let read_at = self.reader.store.revision();
+            let prepared = match self.prepare(intents, options).await {
+                Err(refusal) if intents.iter().any(|it| it.wants_another_name(&refusal)) => {
+                    draws += 1;
+                    if draws == self.limits.attempts {
+                        return Err(refusal);
+                    }
+                    continue;
+                }
+                prepared => prepared,
+            };
+            let changes = prepared.as_ref().map(|it| it.changes.as_slice()).unwrap_or_default();
+            let commits = changes.iter().any(|it| it.op.is_some()) || !extra.ledgers.is_empty();
+            if !current && (prepared.is_err() || options.dry_run || !commits) {
+                self.reader.barrier.pass().await?;
+                current = true;
+                continue;
+            }
+            let Prepared { changes, written } = prepared?;
+            if options.dry_run || (!commits && extra.guards.is_empty() && options.fence.is_none()) {
+                return Ok(Done::Now { revision: read_at, written });
+            }
+            let bytes = written.iter().map(|it| it.encoded.len()).sum();
+            let commit = commit::assemble(options, extra, &changes);
+            match self.commits.commit(commit, bytes).await {
+                Ok(done) if done.repeated => return Ok(Done::Before { revision: done.revision }),
+                Ok(done) => return Ok(Done::Now { revision: done.revision, written }),
+                Err(error) => match commit::setback(error, options, extra) {
+                    Setback::Race => {}
+                    Setback::Refused(refusal) => return Err(refusal),
+                },
+            }
+        }
+        let text = "others changed the object faster than this write could; try again, or name the revision you read";
+        Err(Refusal::new(Reason::Conflict, text))
+    }
+
+    /// The revision of the request's operation, if this node knows that it was done.
+    fn done_before(&self, options: &Options) -> Result<Option<Revision>, Refusal> {
+        let Some(operation) = &options.operation else { return Ok(None) };
+        match self.reader.store.operation(&operation.id, self.clock.now()) {
+            Some(done) if done.fingerprint == operation.fingerprint => Ok(Some(done.revision)),
+            Some(done) => Err(commit::operation_reused(done.revision)),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads and decides, without committing anything.
+    async fn prepare(&self, intents: &[Intent], options: &Options) -> Result<Prepared, Refusal> {
+        let mut prepared = Prepared::default();
+        for intent in intents {
+            self.prepare_one(intent, options, &mut prepared).await?;
+        }
+        prepared.hold_namespaces();
+        Ok(prepared)
+    }
+
+    async fn prepare_one(
+        &self,
+        intent: &Intent,
+        options: &Options,
+        prepared: &mut Prepared,
+    ) -> Result<(), Refusal> {
+        let kind = self.reader.catalog.served(intent.kind())?;
+        let rules = RulesKind { name: kind.name(), namespaced: kind.info.namespaced, topology: &kind.topology };
+        let (uid, suffix) = (uid((self.draw)()), suffix((self.draw)()));
+        let key = intent.key(&rules, &suffix)?;
+        let stored_key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
+        if prepared.changes.iter().any(|change| change.key == stored_key) {
+            let text = format!("{} {} is written twice; make it one write", kind.name(), key.name);
+            return Err(Refusal::new(Reason::Invalid, text));
+        }
+        let stored = self.stored(stored_key.clone()).await?;
+        let lookup = |owner: &OwnerReference| self.owner(owner, &key.namespace);
+        let context = Context {
+            manager: &options.manager,
+            time_ms: self.clock.now().0,
+            validation: options.validation,
+            owners: &lookup,
+        };
+        let fresh = Fresh { uid: &uid, suffix: &suffix };
+        let decision = intent.decide(&rules, &key, stored.as_ref(), fresh, &context)?;
+        let written = self.settle(&kind, decision, stored.as_ref())?;
+        if stored.is_none() && !prepared.makes_namespace(&key.namespace) {
+            prepared.namespaces.extend(self.namespace(&key).await?);
+        }
+        let op = match &written.outcome {
+            Outcome::Put(_) => Some(KeyOp::Put(written.encoded.clone())),
+            Outcome::Gone(_) => Some(KeyOp::Delete),
+            Outcome::Unchanged(_) => None,
+        };
+        let read_at = Revision::new(stored.map_or(0, |it| it.metadata.revision));
+        prepared.changes.push(Change { key: stored_key, read_at, op });
+        prepared.written.push(written);
+        Ok(())
+    }
+
+    /// What the kind's rules make of a decision.
+    fn settle(&self, kind: &Kind, decision: Decision<'_>, stored: Option<&Object>) -> Result<Written, Refusal> {
+        let (outcome, warnings, taken) = match decision {
+            Decision::Final(outcome) => (outcome, Vec::new(), Vec::new()),
+            Decision::Draft(draft) => {
+                let done = draft.finish().map_err(convert::refused)?;
+                admit::admit(kind, stored, done.outcome.object())?;
+                (done.outcome, done.warnings, done.taken)
+            }
+        };
+        let encoded = convert::encoded(outcome.object());
+        if encoded.len() > self.limits.object_bytes {
+            let (has, most) = (encoded.len(), self.limits.object_bytes);
+            let text = format!("the object would have {has} bytes, the most is {most}; make it smaller, or several");
+            return Err(Refusal::new(Reason::TooLarge, text));
+        }
+        Ok(Written { outcome, encoded, warnings, taken })
+    }
+
+    async fn stored(&self, key: Bytes) -> Result<Option<Object>, Refusal> {
+        let read = Range::latest(KeyRange::Single(key));
+        let result = match self.reader.store.range_soon(&read) {
+            Some(result) => result,
+            None => {
+                let store = self.reader.store.clone();
+                blocking(move || store.range(&read)).await?
+            }
+        };
+        let result = result.map_err(|failure| self.reader.read_failure(failure))?;
+        let Some(kv) = result.kvs.first() else { return Ok(None) };
+        convert::stored(kv).map(Some).ok_or_else(|| {
+            Refusal::new(Reason::Internal, "what is stored under the object's key is no object; restore a backup")
+        })
+    }
+
+    /// An owner as this node sees it now, in the namespace of what it owns or in the whole cluster.
+    fn owner(&self, owner: &OwnerReference, namespace: &str) -> Option<VisibleOwner> {
+        let kind = self.reader.catalog.get(&owner.kind)?;
+        let namespaced = kind.info.namespaced;
+        let namespace = if namespaced { namespace } else { "" };
+        let key = ObjectName { kind: kind.name(), namespace, name: &owner.name }.key();
+        let found = self.reader.store.range(&Range::latest(KeyRange::Single(key))).ok()?;
+        let metadata = convert::stored(found.kvs.first()?)?.metadata;
+        Some(VisibleOwner { uid: metadata.uid, namespaced, owners: metadata.owners })
+    }
+
+    /// The guard that the namespace of a new object stays as it is: there, and not being deleted. The default one needs no
+    /// object.
+    async fn namespace(&self, key: &Metadata) -> Result<Option<Change>, Refusal> {
+        if key.namespace.is_empty() {
+            return Ok(None);
+        }
+        let name = ObjectName { kind: "Namespace", namespace: "", name: &key.namespace };
+        match self.stored(name.key()).await? {
+            None if key.namespace == "default" => Ok(None),
+            None => Err(Refusal::not_found(name)),
+            Some(found) if found.metadata.deleted_ms.is_some() => {
+                let text = format!("the namespace {} is being deleted; take another one", key.namespace);
+                Err(Refusal::new(Reason::Conflict, text).about(name))
+            }
+            Some(found) => {
+                let read_at = Revision::new(found.metadata.revision);
+                Ok(Some(Change { key: name.key(), read_at, op: None }))
+            }
+        }
+    }
+}
+
+/// What a commit would store, and what would be answered.
+#[derive(Default)]
+struct Prepared {
+    changes: Vec<Change>,
+    written: Vec<Written>,
+    /// Namespaces of new objects, which have to stay.
+    namespaces: Vec<Change>,
+}
+
+impl Prepared {
+    fn makes_namespace(&self, namespace: &str) -> bool {
+        let key = ObjectName { kind: "Namespace", namespace: "", name: namespace }.key();
+        self.changes.iter().any(|it| it.key == key && matches!(it.op, Some(KeyOp::Put(_))))
+    }
+
+    /// Guards the namespaces that are not guarded by being written.
+    fn hold_namespaces(&mut self) {
+        for namespace in std::mem::take(&mut self.namespaces) {
+            if !self.changes.iter().any(|it| it.key == namespace.key) {
+                self.changes.push(namespace);
+            }
+        }
+    }
+}
+
+/// As UUIDs are written.
+fn uid(random: u128) -> String {
+    let hex = format!("{random:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// Five characters without vowels and digits that look like letters, so that no words come out.
+fn suffix(mut random: u128) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut drawn = || {
+        let letter = LETTERS[(random % LETTERS.len() as u128) as usize];
+        random /= LETTERS.len() as u128;
+        char::from(letter)
+    };
+    (0..5).map(|_| drawn()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_a_uid_and_a_part_of_a_name() {
+        assert_eq!(uid(0x0123_4567_89ab_cdef), "00000000-0000-0000-0123-456789abcdef");
+        assert_eq!(uid(u128::MAX).len(), 36);
+        assert_eq!(suffix(0), "bbbbb");
+        assert_ne!(suffix(1), suffix(2));
+        assert!(suffix(u128::MAX).bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
+    }
+}
