@@ -1,0 +1,112 @@
+//! Server-side apply: a manager says which fields it has an opinion on, and gets all of it or a list of who disagrees.
+//!
+//! - A field with the value it already has is shared with its other owners.
+//! - A field with another value, owned by somebody else, is a conflict; with `force` it is taken, and said from whom.
+//! - A field this manager applied before and leaves out now is removed, unless somebody else owns it or something below it.
+//! - Items of a list that is a map are merged by key, members of a set are joined, everything else is replaced whole.
+//! - An apply that changes nothing changes nothing, not even the time.
+//!
+//! Expected flow: `config` has no defaults filled in and no `null` fields; the caller fills defaults into the result, and they
+//! stay nobody's. Not here: uid and revision conditions, generation (`write`).
+
+use serde_json::Value;
+
+use crate::changes::Changes;
+use crate::fields::{FieldSet, Step};
+use crate::lists;
+use crate::managed::{Managed, Writer, settle};
+use crate::merge::{merge_documents, remove_from_document, resolve};
+use crate::object::Operation;
+use crate::refusal::{FieldConflict, FieldProblem};
+use crate::topology::Topology;
+use crate::view::document_paths;
+
+/// What an apply comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    pub document: Value,
+    pub managed: Vec<Managed>,
+    /// What `force` took, and from whom.
+    pub taken: Vec<FieldConflict>,
+}
+
+/// Why an apply is refused.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotApplied {
+    /// Lists that break their own rules.
+    Invalid(Vec<FieldProblem>),
+    /// Others own what would change.
+    Conflicts(Vec<FieldConflict>),
+}
+
+/// Applies `config` to `live`, both documents `{"metadata": …, "spec": …}` of the sections in question; a new object is `{}`.
+pub fn apply(
+    topology: &Topology,
+    live: &Value,
+    managed: &[Managed],
+    config: Value,
+    writer: &Writer<'_>,
+    force: bool,
+) -> Result<Applied, NotApplied> {
+    let writer = &Writer { operation: Operation::Apply, ..*writer };
+    let problems = list_problems(topology, &config);
+    if !problems.is_empty() {
+        return Err(NotApplied::Invalid(problems));
+    }
+    let wanted = document_paths(topology, &config);
+    let mut document = if live.is_object() { live.clone() } else { Value::Object(serde_json::Map::new()) };
+    merge_documents(topology, &mut document, config);
+    let touched = Changes::of_documents(topology, live, &document).touched();
+
+    let (own, mut others): (Vec<Managed>, Vec<Managed>) =
+        managed.iter().cloned().partition(|entry| entry.is_of(writer));
+    let own = own.into_iter().next();
+    let disputed = conflicts(topology, live, &others, &touched, writer.manager);
+    if !disputed.is_empty() && !force {
+        return Err(NotApplied::Conflicts(disputed));
+    }
+    for entry in &mut others {
+        entry.fields = entry.fields.without_below(&touched);
+    }
+
+    let before = own.as_ref().map(|entry| entry.fields.clone()).unwrap_or_default();
+    let keep = others.iter().fold(wanted.clone(), |keep, entry| keep.union(&entry.fields));
+    let dropped = before.difference(&wanted).free_of(&keep);
+    remove_from_document(topology, &mut document, &dropped, &keep);
+
+    let same = before == wanted && document == *live;
+    let time_ms = own.filter(|_| same).map_or(writer.time_ms, |entry| entry.time_ms);
+    others.push(Managed { time_ms, ..Managed::by(writer, wanted) });
+    Ok(Applied { document, managed: settle(others), taken: disputed })
+}
+
+fn list_problems(topology: &Topology, config: &Value) -> Vec<FieldProblem> {
+    let sections = config.as_object().into_iter().flatten();
+    sections
+        .flat_map(|(name, value)| {
+            let path = Step::print(&[Step::field(name)]);
+            lists::check(topology, topology.section(name), value, &path)
+        })
+        .collect()
+}
+
+/// What other managers own of what would change. With what it wrote by other ways itself, nobody is in conflict.
+fn conflicts(
+    topology: &Topology,
+    live: &Value,
+    others: &[Managed],
+    touched: &FieldSet,
+    manager: &str,
+) -> Vec<FieldConflict> {
+    let mut conflicts = Vec::new();
+    for entry in others.iter().filter(|entry| entry.manager != manager) {
+        for path in entry.fields.only_below(touched).paths() {
+            let value = resolve(topology, live, &path).cloned().unwrap_or(Value::Null);
+            conflicts.push(FieldConflict { path: Step::print(&path), manager: entry.manager.clone(), value });
+        }
+    }
+    conflicts.sort_by(|a, b| (&a.path, &a.manager).cmp(&(&b.path, &b.manager)));
+    // One manager may own a field by applying and by updating it.
+    conflicts.dedup_by(|a, b| a.path == b.path && a.manager == b.manager);
+    conflicts
+}

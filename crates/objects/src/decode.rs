@@ -1,0 +1,170 @@
+//! JSON from bytes, with what an ordinary decoder passes over: fields that are there twice, and nesting without a bound.
+//!
+//! Of a repeated field the last value counts, as everywhere; the caller decides whether it is refused (`unknown`).
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::DEPTH_MAX;
+use crate::fields::push_field;
+use crate::refusal::FieldProblem;
+
+/// How many repeated fields are named.
+const REPEATED_MAX: usize = 32;
+
+/// A document, and which of its fields were there more than once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    pub value: Value,
+    pub repeated: Vec<FieldProblem>,
+}
+
+/// Decodes one JSON document. `path` is where it is in the object, for messages; nothing at all is `null`.
+pub fn decode(bytes: &[u8], path: &str) -> Result<Decoded, FieldProblem> {
+    if bytes.is_empty() {
+        return Ok(Decoded { value: Value::Null, repeated: Vec::new() });
+    }
+    let mut walk = Walk { path: path.to_owned(), repeated: Vec::new() };
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Seed { walk: &mut walk, depth: 0 }.deserialize(&mut deserializer);
+    match value.and_then(|value| deserializer.end().map(|()| value)) {
+        Ok(value) => Ok(Decoded { value, repeated: walk.repeated }),
+        Err(error) => {
+            Err(FieldProblem::new(if path.is_empty() { "." } else { path }, format!("is no JSON: {error}")))
+        }
+    }
+}
+
+struct Walk {
+    path: String,
+    repeated: Vec<FieldProblem>,
+}
+
+struct Seed<'w> {
+    walk: &'w mut Walk,
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Seed<'_> {
+    fn descend<E: Error>(&self) -> Result<usize, E> {
+        if self.depth < DEPTH_MAX {
+            return Ok(self.depth + 1);
+        }
+        Err(E::custom(format_args!("nested more than {DEPTH_MAX} deep")))
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let depth = self.descend()?;
+        let back = self.walk.path.len();
+        let mut array = Vec::new();
+        loop {
+            self.walk.path.push_str(&format!("[{}]", array.len()));
+            let item = access.next_element_seed(Seed { walk: &mut *self.walk, depth })?;
+            self.walk.path.truncate(back);
+            match item {
+                Some(item) => array.push(item),
+                None => return Ok(Value::Array(array)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let depth = self.descend()?;
+        let back = self.walk.path.len();
+        let mut object = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            push_field(&mut self.walk.path, &name);
+            if object.contains_key(&name) && self.walk.repeated.len() < REPEATED_MAX {
+                let problem =
+                    FieldProblem::new(self.walk.path.clone(), "is there more than once: remove all but one");
+                self.walk.repeated.push(problem);
+            }
+            let value = access.next_value_seed(Seed { walk: &mut *self.walk, depth })?;
+            self.walk.path.truncate(back);
+            object.insert(name, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_decodes_as_it_would_elsewhere() {
+        for text in
+            ["null", "-1", "18446744073709551615", "1.5", "1e3", "[1,\"a\\u00e9\",{\"b\":[]}]", " {} "]
+        {
+            let decoded = decode(text.as_bytes(), "").expect(text);
+            assert_eq!(decoded.value, serde_json::from_str::<Value>(text).expect(text));
+        }
+        assert_eq!(decode(b"", ".spec").expect("nothing").value, Value::Null);
+    }
+
+    #[test]
+    fn repeated_fields_are_named_and_the_last_counts() {
+        let decoded = decode(br#"{"a":1,"b":[{"c":1,"c":2}],"a":3}"#, ".spec").expect("a document");
+        assert_eq!(decoded.value, serde_json::json!({"a": 3, "b": [{"c": 2}]}));
+        let paths: Vec<String> = decoded.repeated.into_iter().map(|problem| problem.path).collect();
+        assert_eq!(paths, [".spec.b[0].c", ".spec.a"]);
+    }
+
+    #[test]
+    fn what_is_no_json_or_too_deep_is_refused() {
+        for text in ["{", "{} x", "nul", "[1,]", "\u{feff}{}", "\"\\ud800\""] {
+            assert!(decode(text.as_bytes(), ".spec").is_err(), "{text}");
+        }
+        let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(decode(nested(DEPTH_MAX).as_bytes(), ".spec").is_ok());
+        let problem = decode(nested(DEPTH_MAX + 1).as_bytes(), ".spec").expect_err("too deep");
+        assert!(problem.message.contains("nested more than 64 deep"), "{problem}");
+        assert!(decode(nested(100_000).as_bytes(), ".spec").is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! What a field is when nobody says: the schema's `default`, put where the field is absent or `null`.
+//!
+//! A default inside an absent object is not used: the object stays absent, unless it has a default itself. Also here: `null`
+//! means absent wherever the schema names a field, so nobody has to tell the two apart afterwards; in parts whose shape is
+//! free, and in lists, `null` stays a value.
+
+use serde_json::Value;
+
+use crate::fields::{FieldSet, Step};
+use crate::topology::{ListMerge, NodeId, Rest, Shape, Topology};
+use crate::view::Place;
+
+/// Fills in defaults, and says which fields they are, seen from here.
+pub fn fill(value: &mut Value, topology: &Topology, node: NodeId) -> FieldSet {
+    let mut filled = FieldSet::new();
+    // Defaults of a compiled schema are whole, so the recursion is that of the value.
+    let mut bounds = Bounds { depth: usize::MAX, values: usize::MAX };
+    walk(value, Place::new(topology, node), &mut bounds, &mut filled);
+    filled
+}
+
+/// As [`fill`], where defaults may have gaps themselves; false if that does not end within bounds.
+pub(crate) fn fill_within(value: &mut Value, topology: &Topology, node: NodeId, bounds: &mut Bounds) -> bool {
+    walk(value, Place::new(topology, node), bounds, &mut FieldSet::new())
+}
+
+pub(crate) struct Bounds {
+    pub depth: usize,
+    pub values: usize,
+}
+
+fn walk(value: &mut Value, place: Place<'_>, bounds: &mut Bounds, filled: &mut FieldSet) -> bool {
+    let (Some(depth), Some(values)) = (bounds.depth.checked_sub(1), bounds.values.checked_sub(1)) else {
+        return false;
+    };
+    (bounds.depth, bounds.values) = (depth, values);
+    let topology = place.topology;
+    let ends = match (value, topology.shape(place.node)) {
+        (Value::Object(object), Shape::Object { fields, .. }) => {
+            for (name, field) in fields {
+                let absent = object.get(name).is_none_or(Value::is_null);
+                if let (true, Some(default)) = (absent, topology.default(*field)) {
+                    filled.graft(Step::field(name), Place::new(topology, *field).paths(default));
+                    object.insert(name.clone(), default.clone());
+                }
+            }
+            object.iter_mut().all(|(name, value)| {
+                let mut below = FieldSet::new();
+                let ends = walk(value, place.field(name), bounds, &mut below);
+                filled.graft(Step::field(name), below);
+                ends
+            })
+        }
+        (Value::Array(array), Shape::List { merge, .. }) => array.iter_mut().all(|item| {
+            let mut below = FieldSet::new();
+            let ends = walk(item, place.item(), bounds, &mut below);
+            if let (ListMerge::Map(_), Ok(step)) = (merge, place.step_to(item)) {
+                filled.graft(step, below);
+            }
+            ends
+        }),
+        _ => true,
+    };
+    bounds.depth += 1;
+    ends
+}
+
+/// Drops named fields that are `null`.
+pub fn drop_nulls(value: &mut Value, topology: &Topology, node: NodeId) {
+    match (value, topology.shape(node)) {
+        (Value::Object(object), Shape::Object { fields, rest, .. }) => {
+            let typed = |name: &str| match (fields.get(name), rest) {
+                (Some(field), _) | (None, Rest::Each(field)) => Some(*field),
+                (None, Rest::Unknown) => None,
+            };
+            let is_free =
+                |name: &str| typed(name).is_none_or(|field| matches!(topology.shape(field), Shape::Any));
+            object.retain(|name, value| !value.is_null() || is_free(name));
+            for (name, value) in object.iter_mut() {
+                drop_nulls(value, topology, typed(name).unwrap_or(NodeId::ANY));
+            }
+        }
+        (Value::Array(array), Shape::List { items, .. }) => {
+            for item in array {
+                drop_nulls(item, topology, *items);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(spec: Value, given: Value, filled: Value) {
+        let topology = Topology::of_kind(&json!({"properties": {"spec": spec}})).expect("a schema");
+        let mut value = given;
+        drop_nulls(&mut value, &topology, topology.spec());
+        fill(&mut value, &topology, topology.spec());
+        assert_eq!(value, filled);
+    }
+
+    #[test]
+    fn absent_and_null_fields_get_their_default_and_others_stay() {
+        let spec = json!({"properties": {
+            "replicas": {"type": "integer", "default": 1},
+            "paused": {"type": "boolean"},
+        }});
+        check(spec.clone(), json!({}), json!({"replicas": 1}));
+        check(spec.clone(), json!({"replicas": null, "paused": null}), json!({"replicas": 1}));
+        check(spec.clone(), json!({"replicas": 0}), json!({"replicas": 0}));
+        check(spec, json!({"replicas": "x"}), json!({"replicas": "x"}));
+    }
+
+    #[test]
+    fn a_default_inside_an_absent_object_is_not_used() {
+        let inner = json!({"properties": {"a": {"default": 1}}});
+        check(json!({"properties": {"inner": inner}}), json!({}), json!({}));
+        check(json!({"properties": {"inner": inner}}), json!({"inner": {}}), json!({"inner": {"a": 1}}));
+        let mut with_default = inner;
+        with_default["default"] = json!({});
+        check(json!({"properties": {"inner": with_default}}), json!({}), json!({"inner": {"a": 1}}));
+    }
+
+    #[test]
+    fn items_and_entries_of_maps_are_filled() {
+        let item = json!({"properties": {"a": {"default": 1}}});
+        let spec = json!({"properties": {"list": {"items": item}, "map": {"additionalProperties": item}}});
+        check(
+            spec,
+            json!({"list": [{}, {"a": 2}, 3], "map": {"x": {}}}),
+            json!({"list": [{"a": 1}, {"a": 2}, 3], "map": {"x": {"a": 1}}}),
+        );
+    }
+
+    #[test]
+    fn null_stays_where_the_shape_is_free() {
+        let spec =
+            json!({"properties": {"free": true, "known": {"type": "string"}, "list": {"type": "array"}}});
+        check(
+            spec,
+            json!({"free": {"a": null}, "known": null, "list": [null]}),
+            json!({"free": {"a": null}, "list": [null]}),
+        );
+    }
+
+    #[test]
+    fn a_default_that_contains_itself_is_refused() {
+        let schema = json!({
+            "properties": {"spec": {"$ref": "#/$defs/tree"}},
+            "$defs": {"tree": {"properties": {
+                "left": {"$ref": "#/$defs/tree", "default": {}}, "right": {"$ref": "#/$defs/tree", "default": {}},
+            }}},
+        });
+        let problems = Topology::of_kind(&schema).expect_err("a problem");
+        assert!(problems[0].message.contains("contains itself"), "{problems:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! A value as the schema sees it: what of it is a field of its own, and what is one value.
+//!
+//! Every walk over values (which paths there are, what changed, merging, removing) asks here, so that all of them cut an object
+//! into the same fields. A value that does not fit its schema (an item without its key, the same member twice, an object
+//! where a list should be) is one value: whatever was stored under an older schema can still be owned and replaced.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use crate::fields::{FieldSet, Scalar, Step};
+use crate::topology::{ListMerge, NodeId, Shape, Topology};
+
+/// What of a value is a field of its own.
+pub(crate) enum View<'v> {
+    /// Nothing: it is one value.
+    Leaf,
+    Object(&'v Map<String, Value>),
+    /// Of a list that is a map, in its order.
+    Items(Vec<(Step, &'v Value)>),
+    /// Of a list that is a set, in its order.
+    Members(Vec<(Step, &'v Value)>),
+}
+
+/// A place in an object: the node, and the fields that are the keys of an item and thereby part of its path.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'t> {
+    pub topology: &'t Topology,
+    pub node: NodeId,
+    pub keys: &'t [String],
+}
+
+impl<'t> Place<'t> {
+    pub fn new(topology: &'t Topology, node: NodeId) -> Self {
+        Self { topology, node, keys: &[] }
+    }
+
+    pub fn field(self, name: &str) -> Self {
+        Self::new(self.topology, self.topology.field(self.node, name).unwrap_or(NodeId::ANY))
+    }
+
+    pub fn item(self) -> Self {
+        let keys = match self.topology.shape(self.node) {
+            Shape::List { merge: ListMerge::Map(keys), .. } => keys.as_slice(),
+            _ => &[],
+        };
+        Self { topology: self.topology, node: self.topology.items(self.node), keys }
+    }
+
+    pub fn is_key(self, name: &str) -> bool {
+        self.keys.iter().any(|key| key == name)
+    }
+
+    pub fn view(self, value: &Value) -> View<'_> {
+        match (value, self.topology.shape(self.node)) {
+            (Value::Object(_), Shape::Object { atomic: true, .. }) => View::Leaf,
+            (Value::Object(object), Shape::Object { .. } | Shape::Any) => View::Object(object),
+            (Value::Array(array), Shape::List { merge, .. }) => match merge {
+                ListMerge::Atomic => View::Leaf,
+                ListMerge::Set => distinct(array, |item| Scalar::of(item).map(Step::Member))
+                    .map_or(View::Leaf, View::Members),
+                ListMerge::Map(_) => {
+                    distinct(array, |item| self.step_to(item).ok()).map_or(View::Leaf, View::Items)
+                }
+            },
+            _ => View::Leaf,
+        }
+    }
+
+    /// The step to an item of this list that is a map; or the key it lacks.
+    pub fn step_to(self, item: &Value) -> Result<Step, &'t str> {
+        let place = self.item();
+        let mut keys = BTreeMap::new();
+        for key in place.keys {
+            let default = || place.topology.default(place.field(key).node);
+            let value = item.get(key).filter(|value| !value.is_null()).or_else(default);
+            let scalar = value.and_then(Scalar::of).ok_or(key.as_str())?;
+            keys.insert(key.clone(), scalar);
+        }
+        if item.is_object() {
+            Ok(Step::Item(keys))
+        } else {
+            Err(place.keys.first().map_or("", String::as_str))
+        }
+    }
+
+    /// Every path of a value, seen from here.
+    pub fn paths(self, value: &Value) -> FieldSet {
+        let mut set = FieldSet::new();
+        match self.view(value) {
+            View::Leaf => set.member = true,
+            View::Object(object) => {
+                for (name, value) in object.iter().filter(|(name, _)| !self.is_key(name)) {
+                    set.graft(Step::field(name), self.field(name).paths(value));
+                }
+            }
+            View::Items(items) => {
+                for (step, item) in items {
+                    let mut below = self.item().paths(item);
+                    below.member = true;
+                    set.graft(step, below);
+                }
+            }
+            View::Members(members) => {
+                for (step, _) in members {
+                    set.graft(step, FieldSet::leaf());
+                }
+            }
+        }
+        // What is empty is somebody's decision, too.
+        set.member |= set.below.is_empty();
+        set
+    }
+}
+
+/// The steps to all elements, if each has one of its own.
+fn distinct<'v>(
+    array: &'v [Value],
+    step: impl Fn(&'v Value) -> Option<Step>,
+) -> Option<Vec<(Step, &'v Value)>> {
+    let steps: Vec<(Step, &Value)> =
+        array.iter().map(|item| Some((step(item)?, item))).collect::<Option<_>>()?;
+    let mut seen = BTreeSet::new();
+    steps.iter().all(|(step, _)| seen.insert(step)).then_some(steps)
+}
+
+/// Every path of a document `{"metadata": …, "spec": …}`. An empty section is nobody's decision.
+pub(crate) fn document_paths(topology: &Topology, document: &Value) -> FieldSet {
+    let mut set = FieldSet::new();
+    for (name, value) in document.as_object().into_iter().flatten() {
+        let section = Place::new(topology, topology.section(name));
+        if !is_empty_section(section, value) {
+            set.graft(Step::field(name), section.paths(value));
+        }
+    }
+    set
+}
+
+pub(crate) fn is_empty_section(section: Place<'_>, value: &Value) -> bool {
+    value.is_null() || matches!(section.view(value), View::Object(object) if object.is_empty())
+}

@@ -1,0 +1,222 @@
+//! A write that is decided but not yet final: policies may still change or refuse it.
+
+use super::Kind;
+use crate::changes::Changes;
+use crate::deletion::check_finalizers;
+use crate::fields::{FieldSet, Step};
+use crate::managed::{Managed, Writer};
+use crate::object::{Object, Operation, Subresource};
+use crate::owners::{self, OwnerLookup};
+use crate::refusal::{FieldConflict, FieldProblem, Refusal};
+use crate::unknown::{FieldValidation, prune};
+use crate::{default, immutable, lists, metadata, update};
+
+/// A write before policies have looked at it.
+#[derive(Clone)]
+pub struct Draft<'a> {
+    pub(super) kind: Kind<'a>,
+    pub(super) before: Option<&'a Object>,
+    pub(super) object: Object,
+    pub(super) subresource: Subresource,
+    pub(super) warnings: Vec<String>,
+    pub(super) taken: Vec<FieldConflict>,
+    pub(super) owners: OwnerLookup<'a>,
+}
+
+/// What has to be committed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Store this.
+    Put(Object),
+    /// The object already is as asked: store nothing.
+    Unchanged(Object),
+    /// Delete the key; this was its last state.
+    Gone(Object),
+}
+
+impl Outcome {
+    pub fn object(&self) -> &Object {
+        match self {
+            Self::Put(object) | Self::Unchanged(object) | Self::Gone(object) => object,
+        }
+    }
+}
+
+/// A finished write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    pub outcome: Outcome,
+    /// Sentences for people.
+    pub warnings: Vec<String>,
+    /// What a forced apply took, and from whom.
+    pub taken: Vec<FieldConflict>,
+}
+
+impl Draft<'_> {
+    /// The object as it was, `None` if it is new.
+    pub fn before(&self) -> Option<&Object> {
+        self.before
+    }
+
+    /// The object as it would be stored, but for its generation.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    pub fn subresource(&self) -> Subresource {
+        self.subresource
+    }
+
+    /// Lets policies change the object; what they change is theirs, by `manager`. Identity and what the server writes are put
+    /// back, and so is the part of the object that this write is not about.
+    pub fn mutate(&mut self, manager: &str, time_ms: u64, change: impl FnOnce(&mut Object)) {
+        let old = self.object.clone();
+        change(&mut self.object);
+        self.object.kind.clone_from(&old.kind);
+        match self.subresource {
+            Subresource::Main => self.object.status.clone_from(&old.status),
+            Subresource::Status => {
+                self.object.spec.clone_from(&old.spec);
+                self.object.metadata.clone_from(&old.metadata);
+            }
+        }
+        keep_servers_metadata(&old, &mut self.object);
+        let writer = Writer { manager, operation: Operation::Update, subresource: self.subresource, time_ms };
+        let changes = between(&self.kind, Some(&old), &self.object, self.subresource);
+        own(&mut self.object, changes, &writer);
+    }
+
+    /// The last checks, the generation, and what has to be committed.
+    pub fn finish(mut self) -> Result<Written, Refusal> {
+        let problems = self.problems();
+        if !problems.is_empty() {
+            return Err(Refusal::invalid(problems));
+        }
+        let deleting = self.object.metadata.deleted_ms.is_some();
+        let outcome = match self.before {
+            None => Outcome::Put(self.object),
+            Some(_) if deleting && self.object.metadata.finalizers.is_empty() => Outcome::Gone(self.object),
+            Some(before) if *before == self.object => Outcome::Unchanged(self.object),
+            Some(before) => {
+                if before.spec != self.object.spec {
+                    self.object.metadata.generation = before.metadata.generation.saturating_add(1);
+                }
+                Outcome::Put(self.object)
+            }
+        };
+        Ok(Written { outcome, warnings: self.warnings, taken: self.taken })
+    }
+
+    fn problems(&self) -> Vec<FieldProblem> {
+        let (topology, object) = (self.kind.topology, &self.object);
+        match self.subresource {
+            Subresource::Status => lists::check(topology, topology.status(), &object.status, ".status"),
+            Subresource::Main => {
+                let mut problems = lists::check(topology, topology.spec(), &object.spec, ".spec");
+                let before = self.before.map(|before| &before.metadata);
+                problems.extend(check_finalizers(before, &object.metadata));
+                if before.is_none_or(|before| before.owners != object.metadata.owners) {
+                    problems.extend(owners::check(object, self.owners));
+                }
+                if let Some(before) = self.before {
+                    let (old, new) = (&before.spec, &object.spec);
+                    problems.extend(immutable::check(topology, topology.spec(), old, new, ".spec"));
+                }
+                problems
+            }
+        }
+    }
+}
+
+/// What the server writes, and what an object is known by, cannot be changed by anybody.
+pub(super) fn keep_servers_metadata(stored: &Object, object: &mut Object) {
+    let (from, to) = (&stored.metadata, &mut object.metadata);
+    to.namespace.clone_from(&from.namespace);
+    to.name.clone_from(&from.name);
+    to.generate_name.clone_from(&from.generate_name);
+    to.uid.clone_from(&from.uid);
+    to.revision = from.revision;
+    to.generation = from.generation;
+    to.created_ms = from.created_ms;
+    to.deleted_ms = from.deleted_ms;
+    to.managed_fields.clone_from(&from.managed_fields);
+}
+
+/// Drops what the schema does not know and what is `null` from one part of an object; gives warnings, or refuses.
+pub(super) fn settle_fields(
+    kind: &Kind<'_>,
+    object: &mut Object,
+    subresource: Subresource,
+    mut found: Vec<FieldProblem>,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Refusal> {
+    let topology = kind.topology;
+    let (section, value, node, exists) = match subresource {
+        Subresource::Main => (".spec", &mut object.spec, topology.spec(), topology.has_spec()),
+        Subresource::Status => (".status", &mut object.status, topology.status(), topology.has_status()),
+    };
+    found.retain(|problem| {
+        !problem.path.starts_with(match subresource {
+            Subresource::Main => ".status",
+            Subresource::Status => ".spec",
+        })
+    });
+    let empty = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+    if !exists && !empty {
+        found.push(FieldProblem::new(section, format!("is no part of the kind {}: remove it", kind.name)));
+        *value = serde_json::Value::Null;
+    }
+    found.extend(prune(value, topology, node, section));
+    default::drop_nulls(value, topology, node);
+    super::settle_sections(object);
+    validation.judge(found).map_err(Refusal::invalid)
+}
+
+/// Fills defaults into one part of an object, and says which fields they are.
+pub(super) fn fill_defaults(kind: &Kind<'_>, object: &mut Object, subresource: Subresource) -> FieldSet {
+    let topology = kind.topology;
+    let (name, below) = match subresource {
+        Subresource::Main => ("spec", default::fill(&mut object.spec, topology, topology.spec())),
+        Subresource::Status if object.status.is_null() => return FieldSet::new(),
+        Subresource::Status => ("status", default::fill(&mut object.status, topology, topology.status())),
+    };
+    let mut filled = FieldSet::new();
+    filled.graft(Step::field(name), below);
+    filled
+}
+
+/// What differs in one part of an object.
+pub(super) fn between(
+    kind: &Kind<'_>,
+    before: Option<&Object>,
+    after: &Object,
+    subresource: Subresource,
+) -> Changes {
+    let none = serde_json::Value::Null;
+    let topology = kind.topology;
+    match subresource {
+        Subresource::Status => {
+            Changes::of_section(topology, "status", before.map_or(&none, |it| &it.status), &after.status)
+        }
+        Subresource::Main => {
+            let old = before.map_or(none.clone(), |it| metadata::ownable(&it.metadata));
+            let new = metadata::ownable(&after.metadata);
+            let mut changes = Changes::of_section(topology, "metadata", &old, &new);
+            let spec =
+                Changes::of_section(topology, "spec", before.map_or(&none, |it| &it.spec), &after.spec);
+            changes.gone.add(spec.gone);
+            changes.set.add(spec.set);
+            changes
+        }
+    }
+}
+
+/// Moves ownership of what changed to the writer.
+pub(super) fn own(object: &mut Object, changes: Changes, writer: &Writer<'_>) {
+    if changes.is_empty() {
+        return;
+    }
+    let managed = object.metadata.managed_fields.iter().map(Managed::decode).collect();
+    let moved = update::moved(&changes, managed, writer);
+    object.metadata.managed_fields = moved.iter().map(Managed::encode).collect();
+}
