@@ -37,7 +37,7 @@ pub use hash::HashOfHistory;
 pub use hold::{Epoch, Fence, Hold, LeaseName, LeaseState};
 pub use ledger::{Amounts, Ledger};
 pub use lookup::{Version, Versions, VersionsMax};
-pub use machine::{ApplyFailure, Body, ChangeSet, Entry, GrantedLease, Lease, Outcome, Position};
+pub use machine::{ApplyFailure, Body, ChangeSet, Done, Entry, GrantedLease, Lease, Outcome, Position};
 pub use pages::{Page, PageMax, Pages};
 pub use read::ReadFailure;
 pub use store::{Applied, Store};

@@ -274,6 +274,12 @@ impl Store {
         self.inner.read().state.lease_changes
     }
 
+    /// What an operation did, if it is remembered.
+    pub fn operation(&self, id: &[u8]) -> Option<Done> {
+        let state = &self.inner.read().state;
+        state.operations.get(id, state.stamp).copied()
+    }
+
     pub fn alarms(&self) -> Vec<Alarm> {
         self.inner.read().state.alarms.iter().copied().collect()
     }

@@ -3,10 +3,12 @@
 //! Not here: where kinds come from. Built-in ones are put in at start, users' own when they are defined.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_objects::Topology;
 use setpoint_types::registry;
 use tokio::sync::watch;
 
@@ -20,16 +22,38 @@ use super::reader::Reader;
 pub struct Kind {
     pub info: pb::KindInfo,
     pub fields: SelectableFields,
+    /// What its schema says about merging, unknown fields and defaults.
+    pub topology: Arc<Topology>,
+    pub rules: Rules,
+}
+
+/// Where the rules of a kind come from, beyond the shape its schema gives it.
+#[derive(Clone)]
+pub enum Rules {
+    None,
+    BuiltIn(&'static setpoint_types::Kind),
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::BuiltIn(_) => "BuiltIn",
+        })
+    }
 }
 
 impl Kind {
     pub fn new(info: pb::KindInfo) -> Self {
         let fields = SelectableFields::new(info.selectable_fields.iter().map(String::as_str));
-        Self { info, fields }
+        let schema = serde_json::from_slice(&info.schema).unwrap_or_default();
+        // A kind whose schema cannot be read has no shape to keep to; those that are served were checked before.
+        let topology = Arc::new(Topology::of_kind(&schema).unwrap_or_else(|_| Topology::any()));
+        Self { info, fields, topology, rules: Rules::None }
     }
 
     /// One of those that come with the server.
-    pub fn built_in(kind: &setpoint_types::Kind) -> Self {
+    pub fn built_in(kind: &'static setpoint_types::Kind) -> Self {
         let info = &kind.info;
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let column = |column: &setpoint_types::Column| pb::Column {
@@ -38,7 +62,7 @@ impl Kind {
             r#type: column.kind.name().to_owned(),
             priority: column.priority,
         };
-        Self::new(pb::KindInfo {
+        let served = Self::new(pb::KindInfo {
             kind: info.name.to_owned(),
             plural: info.plural.to_owned(),
             short_names: own(info.short_names),
@@ -47,7 +71,8 @@ impl Kind {
             columns: info.columns.iter().map(column).collect(),
             selectable_fields: own(info.selectable_fields),
             custom: false,
-        })
+        });
+        Self { rules: Rules::BuiltIn(kind), ..served }
     }
 
     pub fn name(&self) -> &str {

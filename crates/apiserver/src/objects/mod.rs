@@ -11,12 +11,13 @@
 //! | [`selection`], [`attributes`], [`pick`] | selectors, and what they see of an object |
 //! | [`index`] | labels and selectable fields of all objects, in memory |
 //! | [`event`], [`feed`] | changes as events, shared by all watches; where they come from |
+//! | [`write`] | everything that changes objects |
 //! | [`catalog`] | the kinds that are served |
 //! | [`error`] | refusals, and the table of their codes |
 //!
 //! A stored object is passed on as it lies there and never decoded to be sent (`setpoint_api::raw`).
 //!
-//! Not here: what an object may contain, and writing.
+//! Not here: what an object may contain (the crates `types`, `objects`).
 
 pub mod attributes;
 pub mod catalog;
@@ -36,6 +37,7 @@ mod selection;
 mod service;
 mod token;
 pub mod watch;
+pub mod write;
 
 pub use catalog::{Catalog, Kind};
 pub use error::Refusal;

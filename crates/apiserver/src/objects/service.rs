@@ -7,17 +7,15 @@ use setpoint_api::raw::RawWatchResponse;
 use setpoint_api::raw::v1 as raw;
 use setpoint_api::raw::v1::objects_server::Objects;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_objects::Subresource;
 use tonic::{Request, Response, Status};
 
 use super::reader::Reader;
+use super::write::{Caller, Writer};
 
 pub struct ObjectsService {
     pub reader: Reader,
-}
-
-/// What is answered to writes until they are served.
-fn not_yet() -> Status {
-    Status::unimplemented("this server reads and watches objects but does not write them yet")
+    pub writer: Writer,
 }
 
 #[tonic::async_trait]
@@ -48,37 +46,59 @@ impl Objects for ObjectsService {
         Ok(Response::new(self.reader.kinds(&request.into_inner())?))
     }
 
-    async fn create(&self, _: Request<pb::CreateRequest>) -> Result<Response<raw::WriteResponse>, Status> {
-        Err(not_yet())
+    async fn create(
+        &self,
+        request: Request<pb::CreateRequest>,
+    ) -> Result<Response<raw::WriteResponse>, Status> {
+        let caller = caller(&request);
+        Ok(Response::new(self.writer.create(request.into_inner(), &caller).await?))
     }
 
-    async fn update(&self, _: Request<pb::UpdateRequest>) -> Result<Response<raw::WriteResponse>, Status> {
-        Err(not_yet())
+    async fn update(
+        &self,
+        request: Request<pb::UpdateRequest>,
+    ) -> Result<Response<raw::WriteResponse>, Status> {
+        let caller = caller(&request);
+        Ok(Response::new(self.writer.update(request.into_inner(), Subresource::Main, &caller).await?))
     }
 
     async fn update_status(
         &self,
-        _: Request<pb::UpdateRequest>,
+        request: Request<pb::UpdateRequest>,
     ) -> Result<Response<raw::WriteResponse>, Status> {
-        Err(not_yet())
+        let caller = caller(&request);
+        Ok(Response::new(self.writer.update(request.into_inner(), Subresource::Status, &caller).await?))
     }
 
-    async fn apply(&self, _: Request<pb::ApplyRequest>) -> Result<Response<raw::ApplyResponse>, Status> {
-        Err(not_yet())
+    async fn apply(&self, request: Request<pb::ApplyRequest>) -> Result<Response<raw::ApplyResponse>, Status> {
+        let caller = caller(&request);
+        Ok(Response::new(self.writer.apply(request.into_inner(), &caller).await?))
     }
 
-    async fn patch(&self, _: Request<pb::PatchRequest>) -> Result<Response<raw::WriteResponse>, Status> {
-        Err(not_yet())
+    async fn patch(&self, request: Request<pb::PatchRequest>) -> Result<Response<raw::WriteResponse>, Status> {
+        let caller = caller(&request);
+        Ok(Response::new(self.writer.patch(request.into_inner(), &caller).await?))
     }
 
-    async fn delete(&self, _: Request<pb::DeleteRequest>) -> Result<Response<raw::DeleteResponse>, Status> {
-        Err(not_yet())
+    async fn delete(
+        &self,
+        request: Request<pb::DeleteRequest>,
+    ) -> Result<Response<raw::DeleteResponse>, Status> {
+        let caller = caller(&request);
+        Ok(Response::new(self.writer.delete(request.into_inner(), &caller).await?))
     }
 
     async fn transact(
         &self,
-        _: Request<pb::TransactRequest>,
+        request: Request<pb::TransactRequest>,
     ) -> Result<Response<raw::TransactResponse>, Status> {
-        Err(not_yet())
+        let caller = caller(&request);
+        Ok(Response::new(self.writer.transact(request.into_inner(), &caller).await?))
     }
+}
+
+fn caller<T>(request: &Request<T>) -> Caller {
+    let traceparent = request.metadata().get("traceparent").and_then(|header| header.to_str().ok());
+    let known = request.extensions().get::<Caller>().cloned().unwrap_or_default();
+    known.traced(traceparent)
 }

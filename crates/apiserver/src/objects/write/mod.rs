@@ -23,6 +23,6 @@ mod options;
 mod request;
 mod writer;
 
-pub use commit::{Commits, CommitError};
+pub use commit::{ClusterCommits, CommitError, Commits};
 pub use options::{Caller, Draw};
 pub use writer::{WriteLimits, Writer};

@@ -118,7 +118,7 @@ impl Writer {
     /// The revision of the request's operation, if this node knows that it was done.
     fn done_before(&self, options: &Options) -> Result<Option<Revision>, Refusal> {
         let Some(operation) = &options.operation else { return Ok(None) };
-        match self.reader.store.operation(&operation.id, self.clock.now()) {
+        match self.reader.store.operation(&operation.id) {
             Some(done) if done.fingerprint == operation.fingerprint => Ok(Some(done.revision)),
             Some(done) => Err(commit::operation_reused(done.revision)),
             None => Ok(None),
