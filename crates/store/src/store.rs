@@ -22,7 +22,7 @@ use crate::engine::{Engine, EngineFailure, Size, Table, WriteBatch};
 use crate::hash::{self, HashOfHistory};
 use crate::history;
 use crate::machine::{
-    self, ApplyFailure, ChangeSet, Entry, GrantedLease, Lease, Outcome, Pending, Position, State,
+    self, ApplyFailure, ChangeSet, Done, Entry, GrantedLease, Lease, Outcome, Pending, Position, State,
 };
 use crate::pages::{Page, PageMax, Pages};
 use crate::read::{self, ReadFailure, View};

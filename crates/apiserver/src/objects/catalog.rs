@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use setpoint_api::setpoint::v1 as pb;
-use setpoint_objects::Topology;
+use setpoint_objects::{Topology, write};
 use setpoint_types::registry;
 use tokio::sync::watch;
 
@@ -77,6 +77,11 @@ impl Kind {
 
     pub fn name(&self) -> &str {
         &self.info.kind
+    }
+
+    /// What the rules of writing need to know.
+    pub fn for_rules(&self) -> write::Kind<'_> {
+        write::Kind { name: self.name(), namespaced: self.info.namespaced, topology: &self.topology }
     }
 }
 

@@ -4,7 +4,7 @@ use setpoint_api::raw::RawObject;
 use setpoint_api::raw::v1 as raw;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_objects::deletion::{self, Dependent};
-use setpoint_objects::write::{Kind as RulesKind, Outcome};
+use setpoint_objects::write::Outcome;
 use setpoint_objects::{FieldConflict, Object};
 use setpoint_store::command::Range;
 use setpoint_store::{Change, ChangeSet, ReadFailure, Record};
@@ -97,14 +97,13 @@ impl Writer {
 
     fn earlier_one(&self, intent: &Intent, set: &ChangeSet) -> Result<Answer, Refusal> {
         let kind = self.reader.catalog.served(intent.kind())?;
-        let rules = RulesKind { name: kind.name(), namespaced: kind.info.namespaced, topology: &kind.topology };
         let record = if intent.is_generated() {
             // Its name was drawn: it is the one of this kind that was new.
             let of_kind = key::of_kind(kind.name());
             let is_new = |change: &Change| matches!(change, Change::Put { version: 1, .. });
             set.records.iter().find(|it| of_kind.contains(&it.key) && is_new(&it.change))
         } else {
-            let key = intent.key(&rules, "")?;
+            let key = intent.key(&kind.for_rules(), "")?;
             let key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
             set.records.iter().find(|it| it.key == key)
         };

@@ -42,7 +42,7 @@ impl Commits for ClusterCommits {
             if bytes > 0 {
                 self.quota.admit(&self.replica, bytes).await.map_err(|_| CommitError::NoSpace)?;
             }
-            match self.replica.propose(Command::Commit(commit)).await? {
+            match self.replica.propose(Command::Commit(Box::new(commit))).await? {
                 Response::Commit(committed) => Ok(committed),
                 other => {
                     tracing::error!(response = ?other, "a verdict does not fit its commit");

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_consensus::Clock;
 use setpoint_objects::owners::VisibleOwner;
-use setpoint_objects::write::{Context, Fresh, Kind as RulesKind, Outcome};
+use setpoint_objects::write::{Context, Fresh, Outcome};
 use setpoint_objects::{Metadata, Object, OwnerReference};
 use setpoint_store::command::Range;
 use setpoint_types::{KeyRange, Revision};
@@ -96,7 +96,7 @@ impl Writer {
                 current = true;
                 continue;
             }
-            let Prepared { changes, written } = prepared?;
+            let Prepared { changes, written, .. } = prepared?;
             if options.dry_run || (!commits && extra.guards.is_empty() && options.fence.is_none()) {
                 return Ok(Done::Now { revision: read_at, written });
             }
@@ -142,25 +142,15 @@ impl Writer {
         prepared: &mut Prepared,
     ) -> Result<(), Refusal> {
         let kind = self.reader.catalog.served(intent.kind())?;
-        let rules = RulesKind { name: kind.name(), namespaced: kind.info.namespaced, topology: &kind.topology };
         let (uid, suffix) = (uid((self.draw)()), suffix((self.draw)()));
-        let key = intent.key(&rules, &suffix)?;
+        let key = intent.key(&kind.for_rules(), &suffix)?;
         let stored_key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
         if prepared.changes.iter().any(|change| change.key == stored_key) {
             let text = format!("{} {} is written twice; make it one write", kind.name(), key.name);
             return Err(Refusal::new(Reason::Invalid, text));
         }
         let stored = self.stored(stored_key.clone()).await?;
-        let lookup = |owner: &OwnerReference| self.owner(owner, &key.namespace);
-        let context = Context {
-            manager: &options.manager,
-            time_ms: self.clock.now().0,
-            validation: options.validation,
-            owners: &lookup,
-        };
-        let fresh = Fresh { uid: &uid, suffix: &suffix };
-        let decision = intent.decide(&rules, &key, stored.as_ref(), fresh, &context)?;
-        let written = self.settle(&kind, decision, stored.as_ref())?;
+        let written = self.decide(intent, &kind, &key, stored.as_ref(), Fresh { uid: &uid, suffix: &suffix }, options)?;
         if stored.is_none() && !prepared.makes_namespace(&key.namespace) {
             prepared.namespaces.extend(self.namespace(&key).await?);
         }
@@ -175,8 +165,24 @@ impl Writer {
         Ok(())
     }
 
-    /// What the kind's rules make of a decision.
-    fn settle(&self, kind: &Kind, decision: Decision<'_>, stored: Option<&Object>) -> Result<Written, Refusal> {
+    /// What an intent and the kind's rules make of the stored object.
+    fn decide(
+        &self,
+        intent: &Intent,
+        kind: &Kind,
+        key: &Metadata,
+        stored: Option<&Object>,
+        fresh: Fresh<'_>,
+        options: &Options,
+    ) -> Result<Written, Refusal> {
+        let lookup = |owner: &OwnerReference| self.owner(owner, &key.namespace);
+        let context = Context {
+            manager: &options.manager,
+            time_ms: self.clock.now().0,
+            validation: options.validation,
+            owners: &lookup,
+        };
+        let decision = intent.decide(&kind.for_rules(), key, stored, fresh, &context)?;
         let (outcome, warnings, taken) = match decision {
             Decision::Final(outcome) => (outcome, Vec::new(), Vec::new()),
             Decision::Draft(draft) => {
