@@ -22,7 +22,8 @@ use setpoint_apiserver::etcd::lease::LeaseService;
 use setpoint_apiserver::etcd::lock::LockService;
 use setpoint_apiserver::etcd::maintenance::MaintenanceService;
 use setpoint_apiserver::etcd::watch::WatchService;
-use setpoint_apiserver::objects::{ObjectsService, Reader};
+use setpoint_apiserver::objects::ObjectsService;
+use setpoint_apiserver::objects::write::Writer;
 use setpoint_consensus::{PeerService, peer_listener};
 use tokio::net::TcpListener;
 use tokio_stream::{Stream, StreamExt};
@@ -74,7 +75,7 @@ const STREAMS_PER_CONNECTION: u32 = 100_000;
 pub async fn serve_clients(
     socket: TcpListener,
     context: Context,
-    objects: Reader,
+    objects: Writer,
     tls: Option<ServerTlsConfig>,
     drain: DrainLayer,
 ) {
@@ -114,7 +115,7 @@ pub async fn serve_clients(
         .add_service(sized!(AuthServer::new(AuthService(context.clone()))))
         .add_service(sized!(LockServer::new(LockService(context.clone()))))
         .add_service(sized!(ElectionServer::new(ElectionService(context))))
-        .add_service(sized!(ObjectsServer::new(ObjectsService { reader: objects })))
+        .add_service(sized!(ObjectsServer::new(ObjectsService { reader: objects.reader.clone(), writer: objects })))
         .add_service(health_service)
         .add_service(reflection);
     let incoming = connections(socket, encrypted);

@@ -13,6 +13,7 @@ use setpoint_apiserver::housekeeping::Housekeeping;
 use setpoint_apiserver::leader::LeaderDesk;
 use setpoint_apiserver::lease::{Lessor, LessorOptions, Renewals};
 use setpoint_apiserver::metrics::Metrics;
+use setpoint_apiserver::objects::write::{ClusterCommits, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Catalog, Index, ReadLimits, Reader};
 use setpoint_apiserver::quota::Quota;
 use setpoint_apiserver::replica::{Applier, GenerationError, Generations, Halt, Proposals, Replica};
@@ -98,7 +99,7 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     let drain = DrainLayer { stopping: parts.context.stopping.clone(), requests: TaskTracker::new() };
     let clients = TaskTracker::new();
     let (context, objects) = (parts.context.clone(), parts.objects.clone());
-    let metrics = NodeMetrics::new(context.clone(), objects.index.clone(), registry);
+    let metrics = NodeMetrics::new(context.clone(), objects.reader.index.clone(), registry);
     clients.spawn(listen::serve_clients(sockets.client, context, objects, client_tls, drain.clone()));
     tasks.spawn(http::serve(sockets.http, parts.context, metrics, ended.clone()));
     tracing::info!(
@@ -149,7 +150,7 @@ fn request_patience(config: &ServerConfig) -> Duration {
 
 struct Parts {
     context: Context,
-    objects: Reader,
+    objects: Writer,
     renewals_stop: CancellationToken,
 }
 
@@ -203,11 +204,23 @@ async fn assemble(
         stopping: CancellationToken::new(),
         replica,
     };
-    let objects = reader(&context);
+    let objects = writer(&context);
     Ok(Parts { context, objects, renewals_stop })
 }
 
-/// What the object API reads with.
+/// What the object API reads and writes with.
+fn writer(context: &Context) -> Writer {
+    let (replica, quota) = (context.replica.clone(), context.quota.clone());
+    Writer {
+        reader: reader(context),
+        commits: Arc::new(ClusterCommits { replica, quota }),
+        clock: Arc::new(SystemClock),
+        #[expect(clippy::disallowed_methods, reason = "the one place where uids and generated names come from")]
+        draw: Arc::new(rand::random::<u128>),
+        limits: WriteLimits::default(),
+    }
+}
+
 fn reader(context: &Context) -> Reader {
     Reader {
         store: context.replica.store.clone(),
@@ -233,7 +246,7 @@ impl Parts {
         tasks.spawn(housekeeping.run(stop.clone()));
         tasks.spawn(self.context.lessor.clone().run(stop.clone()));
         tasks.spawn(self.context.collector.clone().run(stop.clone()));
-        let Reader { store, hub, catalog, index, halt, .. } = self.objects.clone();
+        let Reader { store, hub, catalog, index, halt, .. } = self.objects.reader.clone();
         tasks.spawn(index.run(store, hub, catalog, halt, stop.clone()));
         let renewals_stop = self.renewals_stop.clone();
         tasks.spawn(async move {

@@ -1,13 +1,19 @@
 //! Ordinary clients over a connection: generated types, codes and details of refusals.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use setpoint_api::raw::v1::objects_server::ObjectsServer;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::objects_client::ObjectsClient;
 use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_api::status::error_of;
 use setpoint_apiserver::objects::ObjectsService;
+use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
+use setpoint_consensus::SystemClock;
+use setpoint_store::Committed;
+use setpoint_store::commit::Commit;
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::transport::server::TcpIncoming;
@@ -15,10 +21,26 @@ use tonic::transport::{Channel, Server};
 
 use crate::kit::{Draft, Node, small_limits};
 
+/// Nothing is written here over the wire.
+struct Nowhere;
+
+impl Commits for Nowhere {
+    fn commit(&self, _: Commit, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        Box::pin(std::future::ready(Err(CommitError::NoSpace)))
+    }
+}
+
 async fn serve(node: &Node) -> ObjectsClient<Channel> {
     let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = socket.local_addr().expect("an address");
-    let service = ObjectsServer::new(ObjectsService { reader: node.reader.clone() });
+    let writer = Writer {
+        reader: node.reader.clone(),
+        commits: Arc::new(Nowhere),
+        clock: Arc::new(SystemClock),
+        draw: Arc::new(|| 0),
+        limits: WriteLimits::default(),
+    };
+    let service = ObjectsServer::new(ObjectsService { reader: node.reader.clone(), writer });
     let incoming = TcpIncoming::from(socket);
     tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
     ObjectsClient::connect(format!("http://{address}")).await.expect("it listens")

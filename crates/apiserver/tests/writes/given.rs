@@ -1,0 +1,113 @@
+//! The arguments of a script's command: words, values by name, and the messages they make.
+
+use std::collections::HashMap;
+
+use goldenscript::{Argument, Command};
+use setpoint_api::setpoint::v1 as pb;
+use setpoint_api::setpoint::v1::write_options::FieldValidation;
+
+pub struct Given {
+    words: Vec<String>,
+    named: HashMap<String, String>,
+}
+
+impl Given {
+    pub fn of(command: &Command) -> Self {
+        let (mut words, mut named) = (Vec::new(), HashMap::new());
+        for argument in &command.args {
+            match argument {
+                Argument::Positional(word) => words.push(word.clone()),
+                Argument::KeyValue(key, value) => drop(named.insert(key.clone(), value.clone())),
+                other => panic!("unknown kind of argument: {other:?}"),
+            }
+        }
+        Self { words, named }
+    }
+
+    pub fn word(&self, place: usize) -> String {
+        self.words.get(place).cloned().unwrap_or_default()
+    }
+
+    pub fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|it| it == word)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.named.get(name).cloned().unwrap_or_default()
+    }
+
+    pub fn number(&self, name: &str) -> u64 {
+        self.named.get(name).map_or(0, |text| text.parse().expect("a number"))
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        let text = self.text(name);
+        text.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect()
+    }
+
+    fn pairs(&self, name: &str) -> HashMap<String, String> {
+        let pairs = self.list(name);
+        pairs.iter().filter_map(|it| it.split_once(':')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+    }
+
+    pub fn amounts(&self, name: &str) -> HashMap<String, i64> {
+        let amount = |(dimension, amount): (String, String)| (dimension, amount.parse().expect("a number"));
+        self.pairs(name).into_iter().map(amount).collect()
+    }
+
+    /// `KIND NAMESPACE/NAME`, or `KIND NAME`.
+    pub fn key(&self) -> pb::ObjectKey {
+        let place = self.word(1);
+        let (namespace, name) = place.split_once('/').unwrap_or(("", &place));
+        pb::ObjectKey { kind: self.word(0), namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    pub fn object(&self) -> pb::Object {
+        let key = self.key();
+        let metadata = pb::Metadata {
+            namespace: key.namespace,
+            name: key.name,
+            generate_name: self.text("generate"),
+            uid: self.text("uid"),
+            revision: self.number("rev"),
+            finalizers: self.list("finalizers"),
+            owners: self.list("owners").iter().map(|it| owner(it)).collect(),
+            labels: self.pairs("labels"),
+            ..pb::Metadata::default()
+        };
+        let (spec, status) = (self.text("spec").into(), self.text("status").into());
+        pb::Object { kind: key.kind, metadata: Some(metadata), spec, status }
+    }
+
+    pub fn options(&self) -> Option<pb::WriteOptions> {
+        let validation = match self.text("unknown").as_str() {
+            "warn" => FieldValidation::Warn,
+            "ignore" => FieldValidation::Ignore,
+            _ => FieldValidation::Strict,
+        };
+        Some(pb::WriteOptions {
+            manager: self.text("manager"),
+            operation: self.text("op"),
+            fence: self.fence(),
+            dry_run: self.has("dry"),
+            field_validation: validation.into(),
+        })
+    }
+
+    /// `fence=LEASE@EPOCH`
+    pub fn fence(&self) -> Option<pb::Fence> {
+        let text = self.text("fence");
+        let (lease, epoch) = text.split_once('@')?;
+        let epoch = epoch.parse().expect("an epoch");
+        Some(pb::Fence { namespace: String::new(), lease: lease.to_owned(), epoch })
+    }
+}
+
+/// `KIND/NAME/UID`, with `!` behind it if it controls, with `+` if it blocks.
+fn owner(text: &str) -> pb::OwnerReference {
+    let (controller, block_owner_deletion) = (text.contains('!'), text.contains('+'));
+    let text = text.trim_end_matches(['!', '+']);
+    let mut parts = text.split('/').map(str::to_owned);
+    let mut next = || parts.next().unwrap_or_default();
+    pb::OwnerReference { kind: next(), name: next(), uid: next(), controller, block_owner_deletion }
+}

@@ -1,0 +1,11 @@
+//! Writing objects over a real store, as clients see it.
+//!
+//! - `kit`: a node without a cluster: commits go straight into the store
+//! - `script`: golden scripts, one property each, in `scripts`
+//! - `given`: the arguments of a script's command
+//! - `render`: answers as text
+
+mod given;
+mod kit;
+mod render;
+mod script;
