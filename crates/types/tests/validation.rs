@@ -531,13 +531,8 @@ fn the_schema_refuses_all_that_the_types_cannot_read() {
         json!(u64::MAX),
         json!(""),
         json!("x"),
-        json!("\u{e4}"),
-        json!([]),
-        json!({}),
         json!([1]),
         json!({"x": 1}),
-        json!([null]),
-        json!({"x": null}),
     ];
     for kind in registry::kinds() {
         let object = read(example(kind.info.name));
