@@ -98,7 +98,7 @@ impl Problems {
 /// Names that could be mistaken for something else are quoted: `.metadata.labels."example.com/tier"`.
 fn push_field(path: &mut String, name: &str) {
     path.push('.');
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '$');
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if !name.is_empty() && name.chars().all(plain) {
         path.push_str(name);
     } else {

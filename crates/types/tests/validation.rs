@@ -461,7 +461,11 @@ fn nodes_and_leases() {
         "Node",
         &[
             ("/spec/zone", json!("eu.west"), ".spec.zone"),
-            ("/spec/capacity/example.com~1fpga", json!("some"), ".spec.capacity.\"example.com~1fpga\""),
+            (
+                "/spec/capacity",
+                json!({"cpu": 1, "memory": "2Gi", "e.com/x": "y"}),
+                ".spec.capacity.\"e.com/x\"",
+            ),
             ("/spec/reserved/memory", json!("385Gi"), ".spec.reserved.memory"),
             ("/spec/reserved/tpu", json!(1), ".spec.reserved.tpu"),
             ("/spec/taints/0/effect", json!("NoExecute"), ".spec.taints[1]"),
@@ -486,7 +490,7 @@ fn autoscalers_events_and_decisions() {
         "Autoscaler",
         &[
             ("/spec/minReplicas", json!(21), ".spec.minReplicas"),
-            ("/spec/maxReplicas", json!(0), ".spec.maxReplicas"),
+            ("/spec/maxReplicas", json!(100_001), ".spec.maxReplicas"),
             ("/spec/metrics", json!([]), ".spec.metrics"),
             ("/spec/metrics/0/target", json!("70%"), ".spec.metrics[0].target"),
             ("/spec/metrics/1/target", json!("0"), ".spec.metrics[1].target"),
@@ -514,4 +518,64 @@ fn autoscalers_events_and_decisions() {
         ],
     );
     refuse_change("Decision", &[("/spec/attempt", json!(3), ".spec")]);
+}
+
+/// Puts odd values into every place of every example. What the Rust types cannot read, the schema must have refused by the
+/// field: a problem of the whole spec would mean that it did not know.
+#[test]
+fn the_schema_refuses_all_that_the_types_cannot_read() {
+    let odd = [
+        json!(true),
+        json!(-1),
+        json!(1.5),
+        json!(u64::MAX),
+        json!(""),
+        json!("x"),
+        json!([1]),
+        json!({"x": 1}),
+    ];
+    for kind in registry::kinds() {
+        let object = read(example(kind.info.name));
+        let whole = json!({"spec": object.spec, "status": object.status});
+        for pointer in pointers(&whole) {
+            for value in &odd {
+                let mut changed = whole.clone();
+                *changed.pointer_mut(&pointer).unwrap() = value.clone();
+                let changed = Object {
+                    spec: kind.defaults(changed["spec"].take()),
+                    status: changed["status"].take(),
+                    ..object.clone()
+                };
+                for problem in kind.validate(None, &changed) {
+                    let whole = problem.path == ".spec" || problem.path == ".status";
+                    assert!(!whole, "{} with {pointer} = {value}: {problem}", kind.info.name);
+                }
+            }
+        }
+    }
+}
+
+/// Every place below spec and status.
+fn pointers(value: &Value) -> Vec<String> {
+    fn walk(value: &Value, at: &str, found: &mut Vec<String>) {
+        if at.matches('/').count() > 1 {
+            found.push(at.to_owned());
+        }
+        match value {
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    walk(field, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), found);
+                }
+            }
+            Value::Array(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    walk(element, &format!("{at}/{index}"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    walk(value, "", &mut found);
+    found
 }
