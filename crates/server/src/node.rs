@@ -229,6 +229,7 @@ fn reader(context: &Context) -> Reader {
         catalog: Arc::new(Catalog::built_in()),
         index: Arc::new(Index::new(INDEX_BYTES_MAX)),
         limits: ReadLimits::default(),
+        watches_overtaken: context.metrics.watches_overtaken.clone(),
         halt: context.halt.clone(),
     }
 }

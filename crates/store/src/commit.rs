@@ -78,6 +78,7 @@ pub enum Op {
         epoch: Epoch,
         /// Seconds.
         ttl: i64,
+        /// A fresh one, so that nothing decided about an earlier lease meets this one.
         id: LeaseId,
     },
     /// Takes a lease from the holder of this epoch, and revokes its etcd lease.

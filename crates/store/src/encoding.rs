@@ -466,6 +466,18 @@ mod tests {
         }
     }
 
+    /// Rows of this form are on disk, and what etcd's clients write has no other.
+    #[test]
+    fn a_record_without_an_author_is_of_the_first_format() {
+        let replaced = Some(RecordId { revision: Revision::new(4), sub: 1 });
+        let (created, lease) = (Revision::new(3), LeaseId(-1));
+        let change = Change::Put { value: Bytes::from_static(b"v"), created, version: 2, lease };
+        let record = Record { key: Bytes::from_static(b"k"), replaced, change, author: None };
+        let row = [1, 0, 4, 1, 1, b'k', 3, 2, 1, b'v'];
+        assert_eq!(record.encode(), row);
+        assert_eq!(Record::decode(Bytes::copy_from_slice(&row)), Ok(record));
+    }
+
     #[test]
     fn what_of_a_range_is_reserved_is_known() {
         let bytes = |key: &'static str| Bytes::from_static(key.as_bytes());

@@ -12,8 +12,9 @@ use setpoint_store::command::{Command, Proposal, ProposalId, Put, Range};
 use setpoint_store::engine::{Table, Visit, WriteBatch};
 use setpoint_store::{
     Body, Engine, EngineFailure, Entry, MemoryEngine, PageMax, Position, ReadFailure, Size, Store,
+    VersionsMax,
 };
-use setpoint_types::{KeyRange, NodeId, Timestamp};
+use setpoint_types::{KeyRange, NodeId, Revision, Timestamp};
 
 #[derive(Default)]
 struct Counting {
@@ -120,6 +121,26 @@ fn a_past_read_does_not_walk_the_versions_it_does_not_answer_with() {
         assert_eq!(values.len(), 3);
         assert!(shown < 200, "{shown} rows for three keys at revision {at}");
     }
+}
+
+#[test]
+fn history_and_times_are_found_without_a_walk() {
+    let mut fixture = Fixture::new();
+    for version in 0..3_000 {
+        fixture.put("a", &version.to_string());
+        fixture.put("b", &version.to_string());
+    }
+    for (before, newest) in [(Revision::NONE, 6_000), (Revision::new(3_000), 2_998)] {
+        let shown = fixture.engine.shown.load(Ordering::Relaxed);
+        let max = VersionsMax { count: 10, bytes: usize::MAX };
+        let found = fixture.store.versions(b"a", before, max).expect("kept");
+        let first = found.versions[0].id.revision;
+        assert_eq!((found.versions.len(), found.more, first), (10, true, Revision::new(newest)));
+        assert!(fixture.engine.shown.load(Ordering::Relaxed) - shown <= 11);
+    }
+    let shown = fixture.engine.shown.load(Ordering::Relaxed);
+    assert_eq!(fixture.store.revision_at(Timestamp(0)).expect("kept"), fixture.store.revision());
+    assert!(fixture.engine.shown.load(Ordering::Relaxed) - shown <= 1);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use setpoint_store::command::{
     Alarm, AlarmAction, AlarmKind, Command, MemberAttributes, Proposal, ProposalId, Put, Range,
 };
-use setpoint_store::{Applied, Body, Entry, MemoryEngine, Position, Store};
+use setpoint_store::commit::{Commit, Op, Operation};
+use setpoint_store::{Applied, Body, Committed, Entry, MemoryEngine, Position, Response, Store};
 use setpoint_types::{KeyRange, LeaseId, NodeId, Timestamp};
 
 fn entry(index: u64, commands: Vec<Command>) -> Entry {
@@ -20,6 +21,13 @@ fn put(key: &'static str) -> Command {
     Command::Put(Put { key, value, lease: LeaseId(7), ..Put::default() })
 }
 
+fn commit() -> Command {
+    let operation = Some(Operation { id: Bytes::from_static(b"one"), fingerprint: 1 });
+    let (key, value) = (Bytes::from_static(b"/setpoint.v1/a"), Bytes::from_static(b"1"));
+    let ops = vec![Op::Put { key, value, lease: LeaseId::NONE }];
+    Command::Commit(Box::new(Commit { operation, ops, ..Commit::default() }))
+}
+
 #[test]
 fn keys_history_and_leases_stay_and_log_members_and_alarms_go() {
     let engine = Arc::new(MemoryEngine::new());
@@ -27,7 +35,8 @@ fn keys_history_and_leases_stay_and_log_members_and_alarms_go() {
     let position = Position { term: 2, index: 9 };
     let membership = Entry { position, body: Body::Membership(Bytes::from_static(b"old")) };
     let alarm = Alarm { member: NodeId(1), kind: AlarmKind::NoSpace };
-    let data = vec![Command::LeaseGrant { lease: LeaseId(7), ttl: 60 }, put("a"), put("b"), put("a")];
+    let grant = Command::LeaseGrant { lease: LeaseId(7), ttl: 60 };
+    let data = vec![grant, put("a"), put("b"), put("a"), commit()];
     let cluster = vec![
         Command::Compact { revision: 3 },
         Command::PublishMember { member: NodeId(1), attributes: MemberAttributes::default() },
@@ -51,7 +60,10 @@ fn keys_history_and_leases_stay_and_log_members_and_alarms_go() {
     let lease = |store: &Store| store.lease(LeaseId(7)).map(|lease| (lease.ttl, lease.keys));
     assert_eq!(lease(&detached), lease(&store));
 
-    // Another log goes on from there, wherever it begins.
-    detached.apply(&[entry(1, vec![put("c")])], NodeId(1)).expect("the entry applies");
+    // Another log goes on from there, wherever it begins, and knows what was done.
+    let outcome =
+        detached.apply(&[entry(1, vec![commit(), put("c")])], NodeId(1)).expect("the entry applies");
+    let committed = Committed { revision: store.revision(), changed: true, repeated: true };
+    assert_eq!(outcome.verdicts[0].1, Ok(Response::Commit(committed)));
     assert_eq!(detached.revision(), store.revision().successor());
 }

@@ -228,7 +228,7 @@ fn scan(
     let everything = view.selection.is_everything();
     loop {
         let wanted = limits.objects - found.len();
-        let keys = if everything { wanted } else { wanted.max(SCANNED_TOGETHER) };
+        let keys = if everything { wanted } else { SCANNED_TOGETHER };
         let max = PageMax { keys, bytes: limits.bytes - bytes };
         let piece = store.next_page(&mut pages, max)?;
         for kv in piece.kvs {

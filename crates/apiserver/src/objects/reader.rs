@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::{EngineFailure, ReadFailure, Rejection, Store};
 
@@ -21,6 +22,8 @@ pub struct Reader {
     pub catalog: Arc<Catalog>,
     pub index: Arc<Index>,
     pub limits: ReadLimits,
+    /// Watches that a compaction overtook.
+    pub watches_overtaken: Counter,
     /// Stops the node when its storage fails.
     pub halt: Halt,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use prometheus_client::metrics::counter::Counter;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_apiserver::objects::key::ObjectName;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub struct Node {
     pub reader: Reader,
+    pub engine: Arc<MemoryEngine>,
     log_index: u64,
     /// What the leader's clock says, in milliseconds.
     pub now: u64,
@@ -90,20 +92,26 @@ pub fn kinds() -> Catalog {
 impl Node {
     /// To be called inside a runtime, which then also runs the index.
     pub fn new(ring_bytes: usize, limits: ReadLimits) -> Self {
-        let store = Arc::new(Store::open(Arc::new(MemoryEngine::new())).expect("an empty store opens"));
+        Self::with_index(ring_bytes, limits, 64 << 20)
+    }
+
+    pub fn with_index(ring_bytes: usize, limits: ReadLimits, index_bytes: usize) -> Self {
+        let engine = Arc::new(MemoryEngine::new());
+        let store = Arc::new(Store::open(engine.clone()).expect("an empty store opens"));
         let hub = Arc::new(Hub::new(store.revision(), ring_bytes));
         let (stop, halt) = (CancellationToken::new(), Halt::new(CancellationToken::new()));
-        let (index, catalog) = (Arc::new(Index::new(64 << 20)), Arc::new(kinds()));
+        let (index, catalog) = (Arc::new(Index::new(index_bytes)), Arc::new(kinds()));
         let running =
             index.clone().run(store.clone(), hub.clone(), catalog.clone(), halt.clone(), stop.clone());
         tokio::spawn(running);
-        let reader = Reader { store, hub, barrier: Arc::new(Passed), catalog, index, limits, halt };
-        Self { reader, log_index: 0, now: 1_000, _running: stop.drop_guard() }
+        let (barrier, watches_overtaken) = (Arc::new(Passed), Counter::default());
+        let reader = Reader { store, hub, barrier, catalog, index, limits, watches_overtaken, halt };
+        Self { reader, engine, log_index: 0, now: 1_000, _running: stop.drop_guard() }
     }
 
     pub fn commit(&mut self, ops: Vec<Op>) -> Revision {
         let author = Author { principal: "user:jane".into(), manager: "test".into(), ..Author::default() };
-        self.apply(Command::Commit(Commit { author: Some(author), ops, ..Commit::default() }))
+        self.apply(Command::Commit(Box::new(Commit { author: Some(author), ops, ..Commit::default() })))
     }
 
     pub fn compact(&mut self, revision: u64) {

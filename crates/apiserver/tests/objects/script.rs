@@ -187,7 +187,7 @@ impl Runner for Script {
             }
             "wait" => {
                 let millis = Duration::from_millis(given.word(0).parse()?);
-                self.runtime.block_on(tokio::time::sleep(millis));
+                self.runtime.block_on(async { tokio::time::sleep(millis).await });
                 Ok(String::new())
             }
             name => Ok(self.read(name, &given)),

@@ -16,7 +16,7 @@ use crate::author::Author;
 use crate::commit::{Commit, Guard, Op};
 use crate::engine::EngineFailure;
 use crate::hold::{Epoch, Hold, LeaseName, LeaseState};
-use crate::ledger::{Amounts, Ledger};
+use crate::ledger::{self, Amounts, Ledger};
 use crate::verdict::{Committed, Found, Rejection, Response, Verdict};
 
 impl Step<'_> {
@@ -120,6 +120,11 @@ impl Step<'_> {
     pub(super) fn ledger(&self, name: &str) -> Result<Ledger, EngineFailure> {
         let row = self.value(&Ledger::key(name))?;
         Ok(row.map(Ledger::decode).transpose()?.unwrap_or_default())
+    }
+
+    pub(super) fn reservation(&self, ledger: &str, owner: &str) -> Result<Amounts, EngineFailure> {
+        let row = self.value(&Ledger::reservation_key(ledger, owner))?;
+        Ok(row.map(ledger::decode_reservation).transpose()?.unwrap_or_default())
     }
 
     pub(super) fn lease_state(&self, lease: &LeaseName) -> Result<LeaseState, EngineFailure> {

@@ -4,7 +4,8 @@
 //! has left. So they are played through here, in order, over copies of the rows they touch. If one is impossible the commit
 //! is refused, and nothing has to be undone (invariant S4). What remains is a list of rows to write.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use bytes::Bytes;
 use setpoint_types::LeaseId;
@@ -23,14 +24,26 @@ struct Touched<T> {
     after: T,
 }
 
-impl<T: Clone + PartialEq> Touched<T> {
-    fn new(before: T) -> Self {
-        Self { after: before.clone(), before }
-    }
-
+impl<T: PartialEq> Touched<T> {
     fn changed(&self) -> bool {
         self.before != self.after
     }
+}
+
+/// A row as the operations so far left it.
+fn touch<K: Ord, T: Clone>(
+    rows: &mut BTreeMap<K, Touched<T>>,
+    key: K,
+    load: impl FnOnce() -> Result<T, EngineFailure>,
+) -> Result<&mut T, EngineFailure> {
+    let row = match rows.entry(key) {
+        Entry::Occupied(row) => row.into_mut(),
+        Entry::Vacant(row) => {
+            let before = load()?;
+            row.insert(Touched { after: before.clone(), before })
+        }
+    };
+    Ok(&mut row.after)
 }
 
 #[derive(Default)]
@@ -78,7 +91,7 @@ impl<'c> Plan<'c> {
             }
             Op::Put { .. } | Op::Delete { .. } => Ok(Ok(())),
             Op::Limits { ledger, limits } => {
-                self.ledger(step, ledger)?.after.limits = limits.clone();
+                touch(&mut self.ledgers, ledger.as_str(), || step.ledger(ledger))?.limits = limits.clone();
                 Ok(Ok(()))
             }
             Op::Reserve { ledger, owner, amounts } => {
@@ -100,22 +113,20 @@ impl<'c> Plan<'c> {
         (ledger, owner): (&'c str, &'c str),
         amounts: Amounts,
     ) -> Applied<()> {
-        self.ledger(step, ledger)?;
-        self.reservation(step, ledger, owner)?;
-        let book = self.ledgers.get_mut(ledger).expect("touched above");
-        let reservation = self.reservations.get_mut(&(ledger, owner)).expect("touched above");
-        let left = book.after.shortage(&reservation.after, &amounts);
+        let book = touch(&mut self.ledgers, ledger, || step.ledger(ledger))?;
+        let had = touch(&mut self.reservations, (ledger, owner), || step.reservation(ledger, owner))?;
+        let left = book.shortage(had, &amounts);
         if !left.is_empty() {
             return Ok(Err(Rejection::NoHeadroom { op, left }));
         }
-        book.after.book(&reservation.after, &amounts);
-        reservation.after = amounts;
+        book.book(had, &amounts);
+        *had = amounts;
         Ok(Ok(()))
     }
 
     fn hold(&mut self, step: &Step<'_>, op: usize, lease: &'c LeaseName, hold: Hold) -> Applied<()> {
         let known = hold.id.is_none() || self.knows_lease(step, hold.id);
-        let state = &mut self.lease(step, lease)?.after;
+        let state = touch(&mut self.leases, lease, || step.lease_state(lease))?;
         // S21: epochs only grow, by one per holder.
         if state.hold.is_some() || state.epoch.next() != Some(hold.epoch) {
             return Ok(Err(Rejection::NotFree { op, found: state.clone() }));
@@ -130,7 +141,7 @@ impl<'c> Plan<'c> {
     }
 
     fn vacate(&mut self, step: &Step<'_>, op: usize, lease: &'c LeaseName, epoch: Epoch) -> Applied<()> {
-        let state = &mut self.lease(step, lease)?.after;
+        let state = touch(&mut self.leases, lease, || step.lease_state(lease))?;
         match state.hold.take_if(|hold| hold.epoch == epoch) {
             None => Ok(Err(Rejection::NotHeld { op, found: state.clone() })),
             Some(hold) => {
@@ -145,33 +156,6 @@ impl<'c> Plan<'c> {
 
     fn knows_lease(&self, step: &Step<'_>, id: LeaseId) -> bool {
         self.granted.contains_key(&id) || (step.state.leases.contains_key(&id) && !self.revoked.contains(&id))
-    }
-
-    fn ledger(&mut self, step: &Step<'_>, name: &'c str) -> Result<&mut Touched<Ledger>, EngineFailure> {
-        if !self.ledgers.contains_key(name) {
-            self.ledgers.insert(name, Touched::new(step.ledger(name)?));
-        }
-        Ok(self.ledgers.get_mut(name).expect("inserted above"))
-    }
-
-    fn reservation(&mut self, step: &Step<'_>, ledger: &'c str, owner: &'c str) -> Result<(), EngineFailure> {
-        if !self.reservations.contains_key(&(ledger, owner)) {
-            let row = step.value(&Ledger::reservation_key(ledger, owner))?;
-            let amounts = row.map(ledger::decode_reservation).transpose()?.unwrap_or_default();
-            self.reservations.insert((ledger, owner), Touched::new(amounts));
-        }
-        Ok(())
-    }
-
-    fn lease(
-        &mut self,
-        step: &Step<'_>,
-        name: &'c LeaseName,
-    ) -> Result<&mut Touched<LeaseState>, EngineFailure> {
-        if !self.leases.contains_key(name) {
-            self.leases.insert(name, Touched::new(step.lease_state(name)?));
-        }
-        Ok(self.leases.get_mut(name).expect("inserted above"))
     }
 
     /// What is to be written beside the puts and deletes; only what differs from what is there.

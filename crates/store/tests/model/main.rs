@@ -11,7 +11,7 @@ mod model;
 mod objects;
 mod replica;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -382,7 +382,8 @@ impl Scenario {
         for revision in oldest - 2..=newest + 1 {
             self.check_range(&Range { revision, ..Range::latest(KeyRange::From(Bytes::new())) });
         }
-        for key in self.model.all_changes().iter().flat_map(|set| &set.records).map(|it| &it.key) {
+        let records = self.model.all_changes().iter().flat_map(|set| &set.records);
+        for key in records.map(|record| &record.key).collect::<BTreeSet<_>>() {
             self.check_versions(key, Revision::NONE, usize::MAX);
         }
         for stamp in &self.model.stamps {

@@ -1,7 +1,8 @@
 //! The objects of one kind, found by label and by field.
 //!
 //! A *term* is one value of one label or field; it knows the objects that have it. Objects and terms are numbered, so that
-//! each costs few bytes in the lists of the other: about 250 per object with four labels.
+//! each costs few bytes in the lists of the other. 100,000 objects with four labels and two selectable fields were measured at
+//! 27 MB, and are counted as 32.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;

@@ -73,8 +73,15 @@ impl Watching {
         }
         match self.next_change().await {
             Ok(next) => next,
-            Err(refusal) => Next::End(only(event::error(refusal.into_error()))),
+            Err(refusal) => self.end(refusal),
         }
+    }
+
+    fn end(&self, refusal: Refusal) -> Next {
+        if matches!(refusal.reason(), Reason::Expired | Reason::TooSlow) {
+            self.reader.watches_overtaken.inc();
+        }
+        Next::End(only(event::error(refusal.into_error())))
     }
 
     async fn next_change(&mut self) -> Result<Next, Refusal> {
@@ -155,7 +162,7 @@ impl Watching {
                 Refusal::new(Reason::TooSlow, text).at(self.reader.oldest_kept())
             }
         };
-        Next::End(only(event::error(refusal.into_error())))
+        self.end(refusal)
     }
 }
 
