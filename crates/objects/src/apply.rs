@@ -12,20 +12,19 @@
 use serde_json::Value;
 
 use crate::changes::Changes;
-use crate::fields::{FieldSet, Step};
+use crate::fields::{FieldSet, Step, value_at};
 use crate::lists;
-use crate::managed::{Managed, Writer, settle};
-use crate::merge::{merge_documents, remove_from_document, resolve};
-use crate::object::Operation;
+use crate::managed::{Writer, settle};
+use crate::merge::merge_documents;
+use crate::object::{ManagedFields, Operation};
 use crate::refusal::{FieldConflict, FieldProblem};
 use crate::topology::Topology;
-use crate::view::document_paths;
 
 /// What an apply comes to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
     pub document: Value,
-    pub managed: Vec<Managed>,
+    pub managed: Vec<ManagedFields>,
     /// What `force` took, and from whom.
     pub taken: Vec<FieldConflict>,
 }
@@ -43,7 +42,7 @@ pub enum NotApplied {
 pub fn apply(
     topology: &Topology,
     live: &Value,
-    managed: &[Managed],
+    managed: &[ManagedFields],
     config: Value,
     writer: &Writer<'_>,
     force: bool,
@@ -53,30 +52,32 @@ pub fn apply(
     if !problems.is_empty() {
         return Err(NotApplied::Invalid(problems));
     }
-    let wanted = document_paths(topology, &config);
+    let wanted = FieldSet::of(topology, &config);
     let mut document = if live.is_object() { live.clone() } else { Value::Object(serde_json::Map::new()) };
     merge_documents(topology, &mut document, config);
     let touched = Changes::of_documents(topology, live, &document).touched();
 
-    let (own, mut others): (Vec<Managed>, Vec<Managed>) =
-        managed.iter().cloned().partition(|entry| entry.is_of(writer));
-    let own = own.into_iter().next();
+    let own = managed.iter().find(|entry| writer.wrote(entry));
+    let before = own.map(ManagedFields::set).unwrap_or_default();
+    if touched.is_empty() && before == wanted {
+        return Ok(Applied { document, managed: managed.to_vec(), taken: Vec::new() });
+    }
+    let mut others: Vec<ManagedFields> =
+        managed.iter().filter(|entry| !writer.wrote(entry)).cloned().collect();
     let disputed = conflicts(topology, live, &others, &touched, writer.manager);
     if !disputed.is_empty() && !force {
         return Err(NotApplied::Conflicts(disputed));
     }
+    let lines = touched.print();
     for entry in &mut others {
-        entry.fields = entry.fields.without_below(&touched);
+        entry.lose(&touched, &lines);
     }
-
-    let before = own.as_ref().map(|entry| entry.fields.clone()).unwrap_or_default();
-    let keep = others.iter().fold(wanted.clone(), |keep, entry| keep.union(&entry.fields));
-    let dropped = before.difference(&wanted).free_of(&keep);
-    remove_from_document(topology, &mut document, &dropped, &keep);
-
-    let same = before == wanted && document == *live;
-    let time_ms = own.filter(|_| same).map_or(writer.time_ms, |entry| entry.time_ms);
-    others.push(Managed { time_ms, ..Managed::by(writer, wanted) });
+    let dropped = before.difference(&wanted);
+    if !dropped.is_empty() {
+        let keep = others.iter().fold(wanted.clone(), |keep, entry| keep.union(&entry.set()));
+        dropped.free_of(&keep).remove_from(topology, &mut document, &keep);
+    }
+    others.push(writer.entry(&wanted));
     Ok(Applied { document, managed: settle(others), taken: disputed })
 }
 
@@ -94,14 +95,14 @@ fn list_problems(topology: &Topology, config: &Value) -> Vec<FieldProblem> {
 fn conflicts(
     topology: &Topology,
     live: &Value,
-    others: &[Managed],
+    others: &[ManagedFields],
     touched: &FieldSet,
     manager: &str,
 ) -> Vec<FieldConflict> {
     let mut conflicts = Vec::new();
     for entry in others.iter().filter(|entry| entry.manager != manager) {
-        for path in entry.fields.only_below(touched).paths() {
-            let value = resolve(topology, live, &path).cloned().unwrap_or(Value::Null);
+        for path in entry.set().only_below(touched).paths() {
+            let value = value_at(topology, live, &path).cloned().unwrap_or(Value::Null);
             conflicts.push(FieldConflict { path: Step::print(&path), manager: entry.manager.clone(), value });
         }
     }

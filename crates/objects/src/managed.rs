@@ -1,6 +1,7 @@
 //! Who owns which fields of one object: entries by manager, way of writing and subresource.
 //!
-//! Not here: when ownership changes (`apply`, `update`).
+//! Entries are kept as they are stored, as sorted lines, and read into sets only where a write touches them: most writes change
+//! a few fields of one manager, and an object may have many of both. Not here: when ownership changes (`apply`, `update`).
 
 use crate::fields::{FieldSet, Step};
 use crate::object::{ManagedFields, Operation, Subresource};
@@ -11,16 +12,6 @@ pub const UPDATE_MANAGERS_MAX: usize = 10;
 /// The entry that the oldest Update entries are merged into.
 pub const EARLIER_MANAGERS: &str = "earlier-managers";
 
-/// One entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Managed {
-    pub manager: String,
-    pub operation: Operation,
-    pub subresource: Subresource,
-    pub time_ms: u64,
-    pub fields: FieldSet,
-}
-
 /// Who writes, how and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
@@ -30,51 +21,50 @@ pub struct Writer<'a> {
     pub time_ms: u64,
 }
 
-impl Managed {
-    /// From the stored form. A line that is no path is dropped: it owns nothing that exists.
-    pub fn decode(stored: &ManagedFields) -> Self {
-        let mut fields = FieldSet::new();
-        for path in stored.fields.iter().filter_map(|line| Step::parse(line).ok()) {
-            fields.insert(&path);
-        }
-        Self {
-            manager: stored.manager.clone(),
-            operation: stored.operation,
-            subresource: stored.subresource,
-            time_ms: stored.time_ms,
-            fields,
-        }
+impl Writer<'_> {
+    pub(crate) fn wrote(&self, entry: &ManagedFields) -> bool {
+        self.manager == entry.manager
+            && self.operation == entry.operation
+            && self.subresource == entry.subresource
     }
 
-    pub fn encode(&self) -> ManagedFields {
+    pub(crate) fn entry(&self, fields: &FieldSet) -> ManagedFields {
         ManagedFields {
-            manager: self.manager.clone(),
+            manager: self.manager.to_owned(),
             operation: self.operation,
             subresource: self.subresource,
             time_ms: self.time_ms,
-            fields: self.fields.print(),
-        }
-    }
-
-    pub(crate) fn is_of(&self, writer: &Writer<'_>) -> bool {
-        self.manager == writer.manager
-            && self.operation == writer.operation
-            && self.subresource == writer.subresource
-    }
-
-    pub(crate) fn by(writer: &Writer<'_>, fields: FieldSet) -> Self {
-        Self {
-            manager: writer.manager.to_owned(),
-            operation: writer.operation,
-            subresource: writer.subresource,
-            time_ms: writer.time_ms,
-            fields,
+            fields: fields.print(),
         }
     }
 }
 
+impl ManagedFields {
+    /// What it owns. A line that is no path is passed over: it owns nothing that exists.
+    pub fn set(&self) -> FieldSet {
+        let mut set = FieldSet::new();
+        for path in self.fields.iter().filter_map(|line| Step::parse(line).ok()) {
+            set.insert(&path);
+        }
+        set
+    }
+
+    /// Takes away everything at or below `roots`, whose lines are `lines`.
+    pub(crate) fn lose(&mut self, roots: &FieldSet, lines: &[String]) {
+        if lines.iter().any(|root| self.has_below(root)) {
+            self.fields = self.set().without_below(roots).print();
+        }
+    }
+
+    fn has_below(&self, root: &str) -> bool {
+        let first = self.fields.partition_point(|line| line.as_str() < root);
+        let mut below = self.fields[first..].iter().map_while(|line| line.strip_prefix(root));
+        below.any(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+}
+
 /// Drops empty entries, merges the oldest Update entries, and sorts.
-pub(crate) fn settle(mut entries: Vec<Managed>) -> Vec<Managed> {
+pub(crate) fn settle(mut entries: Vec<ManagedFields>) -> Vec<ManagedFields> {
     entries.retain(|entry| !entry.fields.is_empty());
     merge_oldest(&mut entries);
     entries.sort_by(|a, b| {
@@ -83,8 +73,8 @@ pub(crate) fn settle(mut entries: Vec<Managed>) -> Vec<Managed> {
     entries
 }
 
-fn merge_oldest(entries: &mut Vec<Managed>) {
-    let is_update = |entry: &&Managed| entry.operation == Operation::Update;
+fn merge_oldest(entries: &mut Vec<ManagedFields>) {
+    let is_update = |entry: &&ManagedFields| entry.operation == Operation::Update;
     while entries.iter().filter(is_update).count() > UPDATE_MANAGERS_MAX {
         let candidates = entries
             .iter()
@@ -99,12 +89,12 @@ fn merge_oldest(entries: &mut Vec<Managed>) {
             subresource: old.subresource,
             time_ms: old.time_ms,
         };
-        match entries.iter_mut().find(|entry| entry.is_of(&earlier)) {
+        match entries.iter_mut().find(|entry| earlier.wrote(entry)) {
             Some(entry) => {
                 entry.time_ms = entry.time_ms.max(old.time_ms);
-                entry.fields.add(old.fields);
+                entry.fields = entry.set().union(&old.set()).print();
             }
-            None => entries.push(Managed::by(&earlier, old.fields)),
+            None => entries.push(ManagedFields { manager: EARLIER_MANAGERS.to_owned(), ..old }),
         }
     }
 }

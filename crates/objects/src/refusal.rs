@@ -90,14 +90,17 @@ impl Refusal {
         let mut managers: Vec<&str> = conflicts.iter().map(|it| it.manager.as_str()).collect();
         managers.sort_unstable();
         managers.dedup();
-        let message = format!(
-            "{} of {} would be changed: leave the field out, apply the same value to share it, or force to take it.",
-            match conflicts.as_slice() {
-                [only] => only.path.clone(),
-                many => format!("{} fields", many.len()),
-            },
-            managers.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "),
-        );
+        let managers = managers.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+        let message = match conflicts.as_slice() {
+            [only] => format!(
+                "{} belongs to {managers}: leave it out, apply the value it has to share it, or force to take it.",
+                only.path
+            ),
+            many => format!(
+                "{} fields belong to {managers}: leave them out, apply the values they have to share them, or force to take them.",
+                many.len()
+            ),
+        };
         conflicts.truncate(CONFLICTS_MAX);
         Self { conflicts, ..Self::new(Reason::Conflict, message) }
     }

@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use crate::changes::Changes;
-use crate::managed::{Managed, Writer, settle};
+use crate::managed::{Writer, settle};
+use crate::object::ManagedFields;
 use crate::topology::Topology;
 
 /// The owners after `writer` has replaced one document `{"metadata": …, "spec": …}` by another.
@@ -12,26 +13,28 @@ pub fn update(
     topology: &Topology,
     old: &Value,
     new: &Value,
-    managed: Vec<Managed>,
+    managed: Vec<ManagedFields>,
     writer: &Writer<'_>,
-) -> Vec<Managed> {
+) -> Vec<ManagedFields> {
     moved(&Changes::of_documents(topology, old, new), managed, writer)
 }
 
-pub(crate) fn moved(changes: &Changes, mut managed: Vec<Managed>, writer: &Writer<'_>) -> Vec<Managed> {
+pub(crate) fn moved(
+    changes: &Changes,
+    mut managed: Vec<ManagedFields>,
+    writer: &Writer<'_>,
+) -> Vec<ManagedFields> {
     if changes.is_empty() {
         return managed;
     }
     let touched = changes.touched();
+    let lines = touched.print();
     for entry in &mut managed {
-        entry.fields = entry.fields.without_below(&touched);
+        entry.lose(&touched, &lines);
     }
-    match managed.iter_mut().find(|entry| entry.is_of(writer)) {
-        Some(own) => {
-            own.fields.add(changes.set.clone());
-            own.time_ms = writer.time_ms;
-        }
-        None => managed.push(Managed::by(writer, changes.set.clone())),
+    match managed.iter_mut().find(|entry| writer.wrote(entry)) {
+        Some(own) => *own = writer.entry(&own.set().union(&changes.set)),
+        None => managed.push(writer.entry(&changes.set)),
     }
     settle(managed)
 }

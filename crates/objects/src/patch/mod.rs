@@ -12,6 +12,7 @@ use serde_json::Value;
 pub use json::apply_json;
 pub use merge::apply_merge;
 
+use crate::fields::push_field;
 use crate::refusal::{FieldProblem, Reason, Refusal};
 
 /// Which language a patch is in.
@@ -82,8 +83,11 @@ impl From<PatchError> for Refusal {
             PatchError::Malformed { .. } => {
                 Self::field("patch", format!("cannot be read: {said}; correct it and send it again"))
             }
-            PatchError::Misfit { path, .. } => Self {
-                problems: vec![FieldProblem::new(path, said.clone())],
+            PatchError::Misfit { path, operation, message } => Self {
+                problems: vec![FieldProblem::new(
+                    field_of(&path),
+                    format!("in operation {operation}: {message}"),
+                )],
                 ..Self::new(
                     Reason::Invalid,
                     format!(
@@ -91,8 +95,11 @@ impl From<PatchError> for Refusal {
                     ),
                 )
             },
-            PatchError::Test { path, .. } => Self {
-                problems: vec![FieldProblem::new(path, said.clone())],
+            PatchError::Test { path, operation, found } => Self {
+                problems: vec![FieldProblem::new(
+                    field_of(&path),
+                    format!("is {found}, and not what operation {operation} tests"),
+                )],
                 ..Self::new(
                     Reason::Conflict,
                     format!("The patch was not done: {said}. Read the object and decide again."),
@@ -104,6 +111,19 @@ impl From<PatchError> for Refusal {
             ),
         }
     }
+}
+
+/// A JSON pointer as a field: `/spec/args/0` is `.spec.args[0]`.
+fn field_of(pointer: &str) -> String {
+    let mut path = String::new();
+    for token in pointer.split('/').skip(1) {
+        if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit()) {
+            path.push_str(&format!("[{token}]"));
+        } else {
+            push_field(&mut path, &token.replace("~1", "/").replace("~0", "~"));
+        }
+    }
+    if path.is_empty() { ".".to_owned() } else { path }
 }
 
 /// Patches a document, or leaves it as it is.

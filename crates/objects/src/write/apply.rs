@@ -9,7 +9,7 @@ use super::{
     settle_sections,
 };
 use crate::apply::{Applied, NotApplied};
-use crate::managed::{Managed, Writer};
+use crate::managed::Writer;
 use crate::metadata;
 use crate::object::{Metadata, Object, Operation, Subresource};
 use crate::refusal::Refusal;
@@ -57,10 +57,16 @@ pub fn apply<'a>(
     };
     let warnings = settle_fields(kind, &mut config, subresource, incoming.repeated, context.validation)?;
     let writer = Writer { manager, operation: Operation::Apply, subresource, time_ms: context.time_ms };
-    let managed: Vec<Managed> = object.metadata.managed_fields.iter().map(Managed::decode).collect();
     let live = document(&object, subresource);
     let config = document(&config, subresource);
-    let applied = crate::apply::apply(kind.topology, &live, &managed, config, &writer, how.force);
+    let applied = crate::apply::apply(
+        kind.topology,
+        &live,
+        &object.metadata.managed_fields,
+        config,
+        &writer,
+        how.force,
+    );
     let Applied { document, managed, taken } = applied.map_err(|error| match error {
         NotApplied::Invalid(problems) => Refusal::invalid(problems),
         NotApplied::Conflicts(conflicts) => {
@@ -68,10 +74,11 @@ pub fn apply<'a>(
         }
     })?;
     put_back(&mut object, document)?;
-    object.metadata.managed_fields = managed.iter().map(Managed::encode).collect();
+    object.metadata.managed_fields = managed;
     fill_defaults(kind, &mut object, subresource);
     settle_sections(&mut object);
-    Ok(Draft { kind: *kind, before: stored, object, subresource, warnings, taken, owners: context.owners })
+    let (kind, owners, time_ms) = (*kind, context.owners, context.time_ms);
+    Ok(Draft { kind, before: stored, object, subresource, warnings, taken, owners, manager, time_ms })
 }
 
 /// The part of an object that is applied. What is absent is empty.

@@ -52,6 +52,8 @@ pub fn create<'a>(
         warnings,
         taken: Vec::new(),
         owners: context.owners,
+        manager,
+        time_ms: context.time_ms,
     })
 }
 

@@ -4,8 +4,8 @@ use super::Kind;
 use crate::changes::Changes;
 use crate::deletion::check_finalizers;
 use crate::fields::{FieldSet, Step};
-use crate::managed::{Managed, Writer};
-use crate::object::{Object, Operation, Subresource};
+use crate::managed::Writer;
+use crate::object::{ManagedFields, Object, Operation, Subresource};
 use crate::owners::{self, OwnerLookup};
 use crate::refusal::{FieldConflict, FieldProblem, Refusal};
 use crate::unknown::{FieldValidation, prune};
@@ -21,6 +21,8 @@ pub struct Draft<'a> {
     pub(super) warnings: Vec<String>,
     pub(super) taken: Vec<FieldConflict>,
     pub(super) owners: OwnerLookup<'a>,
+    pub(super) manager: &'a str,
+    pub(super) time_ms: u64,
 }
 
 /// What has to be committed.
@@ -67,9 +69,10 @@ impl Draft<'_> {
         self.subresource
     }
 
-    /// Lets policies change the object; what they change is theirs, by `manager`. Identity and what the server writes are put
-    /// back, and so is the part of the object that this write is not about.
-    pub fn mutate(&mut self, manager: &str, time_ms: u64, change: impl FnOnce(&mut Object)) {
+    /// Lets policies change the object. What they change is recorded as an update by the manager of the write: it asked for
+    /// it, and must not find itself in conflict with a policy the next time. Identity and what the server writes are put back,
+    /// and so is the part of the object that this write is not about.
+    pub fn mutate(&mut self, change: impl FnOnce(&mut Object)) {
         let old = self.object.clone();
         change(&mut self.object);
         self.object.kind.clone_from(&old.kind);
@@ -81,7 +84,12 @@ impl Draft<'_> {
             }
         }
         keep_servers_metadata(&old, &mut self.object);
-        let writer = Writer { manager, operation: Operation::Update, subresource: self.subresource, time_ms };
+        let writer = Writer {
+            manager: self.manager,
+            operation: Operation::Update,
+            subresource: self.subresource,
+            time_ms: self.time_ms,
+        };
         let changes = between(&self.kind, Some(&old), &self.object, self.subresource);
         own(&mut self.object, changes, &writer);
     }
@@ -96,7 +104,7 @@ impl Draft<'_> {
         let outcome = match self.before {
             None => Outcome::Put(self.object),
             Some(_) if deleting && self.object.metadata.finalizers.is_empty() => Outcome::Gone(self.object),
-            Some(before) if *before == self.object => Outcome::Unchanged(self.object),
+            Some(before) if is_same(before, &self.object) => Outcome::Unchanged(before.clone()),
             Some(before) => {
                 if before.spec != self.object.spec {
                     self.object.metadata.generation = before.metadata.generation.saturating_add(1);
@@ -126,6 +134,23 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// Whether nothing differs but when something was written. A policy that undoes a change leaves that behind, and would
+/// make every repetition of the write another revision.
+fn is_same(before: &Object, after: &Object) -> bool {
+    let same_entry = |(old, new): (&ManagedFields, &ManagedFields)| {
+        ManagedFields { time_ms: new.time_ms, ..old.clone() } == *new
+    };
+    let (old, new) = (&before.metadata, &after.metadata);
+    before.spec == after.spec
+        && before.status == after.status
+        && old.managed_fields.len() == new.managed_fields.len()
+        && old.managed_fields.iter().zip(&new.managed_fields).all(same_entry)
+        && old.labels == new.labels
+        && old.annotations == new.annotations
+        && old.finalizers == new.finalizers
+        && old.owners == new.owners
 }
 
 /// What the server writes, and what an object is known by, cannot be changed by anybody.
@@ -216,7 +241,6 @@ pub(super) fn own(object: &mut Object, changes: Changes, writer: &Writer<'_>) {
     if changes.is_empty() {
         return;
     }
-    let managed = object.metadata.managed_fields.iter().map(Managed::decode).collect();
-    let moved = update::moved(&changes, managed, writer);
-    object.metadata.managed_fields = moved.iter().map(Managed::encode).collect();
+    let managed = std::mem::take(&mut object.metadata.managed_fields);
+    object.metadata.managed_fields = update::moved(&changes, managed, writer);
 }

@@ -112,11 +112,13 @@ fn described(kind: &str, metadata: &Metadata) -> String {
 }
 
 fn not_found(kind: &Kind<'_>, metadata: &Metadata) -> Refusal {
-    let object = described(kind.name, metadata);
-    Refusal::new(
-        Reason::NotFound,
-        format!("There is no {object}. Create it first, or look for its name with List."),
-    )
+    let mut key = metadata.clone();
+    if let Err(refusal) = settle_key(kind, &mut key, "") {
+        return refusal;
+    }
+    let object = described(kind.name, &key);
+    let message = format!("There is no {object}. Look for its name with List, or create it first.");
+    Refusal::new(Reason::NotFound, message)
 }
 
 /// The conditions a request may name: empty and 0 are none.

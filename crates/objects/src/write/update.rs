@@ -57,8 +57,17 @@ pub(super) fn replace<'a>(
     let changes = undecided(between(kind, Some(before), &object, subresource), &filled);
     let writer = Writer { manager, operation: Operation::Update, subresource, time_ms: context.time_ms };
     own(&mut object, changes, &writer);
-    let (taken, owners) = (Vec::new(), context.owners);
-    Ok(Draft { kind: *kind, before: Some(before), object, subresource, warnings, taken, owners })
+    Ok(Draft {
+        kind: *kind,
+        before: Some(before),
+        object,
+        subresource,
+        warnings,
+        taken: Vec::new(),
+        owners: context.owners,
+        manager,
+        time_ms: context.time_ms,
+    })
 }
 
 /// A field that fell back to its default is no longer its owner's, but not the writer's either.

@@ -16,7 +16,7 @@ use world::World;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// INVARIANT O1, O2.
+    /// INVARIANTS W1, W2, W4.
     #[test]
     fn every_managed_path_exists_and_every_applied_path_is_owned(steps in steps()) {
         let mut world = World::default();
@@ -29,7 +29,7 @@ proptest! {
         }
     }
 
-    /// INVARIANT O3.
+    /// INVARIANT W3.
     #[test]
     fn an_apply_done_again_changes_nothing(steps in steps(), config in config(), force: bool, status: bool) {
         let mut world = World::default();

@@ -33,6 +33,11 @@ impl World {
         let written = self.written(step);
         self.accepted = written.is_ok();
         if let Ok(Written { outcome: Outcome::Put(object), .. }) = &written {
+            let generation = self
+                .object
+                .as_ref()
+                .map_or(1, |before| before.metadata.generation + u64::from(before.spec != object.spec));
+            assert_eq!(object.metadata.generation, generation, "INVARIANT W4");
             let mut object = object.clone();
             object.metadata.revision = self.time_ms;
             self.object = Some(object);
@@ -105,7 +110,7 @@ impl World {
                 let path = PathStep::parse(line).unwrap_or_else(|error| panic!("{error}"));
                 assert!(
                     found(&document, &path),
-                    "INVARIANT O1: {line} of {} is not in {document}",
+                    "INVARIANT W1: {line} of {} is not in {document}",
                     entry.manager
                 );
                 let section = if entry.subresource == Subresource::Status { ".status" } else { ".spec" };
@@ -118,7 +123,7 @@ impl World {
         for path in FieldSet::of(&self.topology, &document).paths() {
             let default = path.last() == Some(&PathStep::field("paused"));
             let printed = PathStep::print(&path);
-            assert!(default || owned.at(&path).is_some(), "INVARIANT O2: {printed} is nobody's");
+            assert!(default || owned.at(&path).is_some(), "INVARIANT W2: {printed} is nobody's");
         }
     }
 
@@ -131,7 +136,7 @@ impl World {
         });
         let owned: BTreeSet<&String> = entry.iter().flat_map(|entry| &entry.fields).collect();
         let applied = FieldSet::of(&self.topology, &json!({"spec": config.0})).print();
-        assert_eq!(owned, applied.iter().collect(), "INVARIANT O2: {manager}");
+        assert_eq!(owned, applied.iter().collect(), "INVARIANT W2: {manager}");
     }
 
     /// The object and its owners, but for the order of items and for times.
@@ -141,7 +146,7 @@ impl World {
             let sort = |list: &mut Vec<Value>| list.sort_by_key(ToString::to_string);
             if let Some(ports) = document["spec"].get_mut(list).and_then(Value::as_array_mut) {
                 for port in ports.iter_mut() {
-                    drop(port.get_mut("hosts").and_then(Value::as_array_mut).map(sort));
+                    port.get_mut("hosts").and_then(Value::as_array_mut).into_iter().for_each(sort);
                 }
                 sort(ports);
             }

@@ -189,7 +189,7 @@ impl Script {
             "merge" | "patch" => {
                 let patch = Patch {
                     kind: if name == "merge" { PatchKind::Merge } else { PatchKind::Json },
-                    patch: request.words.first().ok_or("what patch?")?.as_bytes(),
+                    patch: request.words.last().ok_or("what patch?")?.as_bytes(),
                     uid: request.option("uid"),
                     revision: request.revision(),
                     subresource: request.subresource(),
@@ -210,8 +210,7 @@ impl Script {
         };
         Ok(draft.and_then(|mut draft| {
             if let Some(image) = request.options.get("policy_image") {
-                draft
-                    .mutate("policy", context.time_ms, |object| object.spec["image"] = image.as_str().into());
+                draft.mutate(|object| object.spec["image"] = image.as_str().into());
             }
             draft.finish()
         }))
