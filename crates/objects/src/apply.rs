@@ -55,11 +55,12 @@ pub fn apply(
     let wanted = FieldSet::of(topology, &config);
     let mut document = if live.is_object() { live.clone() } else { Value::Object(serde_json::Map::new()) };
     merge_documents(topology, &mut document, config);
-    let touched = Changes::of_documents(topology, live, &document).touched();
+    let touched = Changes::of_documents(topology, live, &document).touched().print();
+    let names = wanted.print();
 
     let own = managed.iter().find(|entry| writer.wrote(entry));
-    let before = own.map(ManagedFields::set).unwrap_or_default();
-    if touched.is_empty() && before == wanted {
+    let before: &[String] = own.map_or(&[], |own| &own.fields);
+    if touched.is_empty() && before == names {
         return Ok(Applied { document, managed: managed.to_vec(), taken: Vec::new() });
     }
     let mut others: Vec<ManagedFields> =
@@ -68,16 +69,16 @@ pub fn apply(
     if !disputed.is_empty() && !force {
         return Err(NotApplied::Conflicts(disputed));
     }
-    let lines = touched.print();
     for entry in &mut others {
-        entry.lose(&touched, &lines);
+        entry.lose(&touched);
     }
-    let dropped = before.difference(&wanted);
+    let dropped =
+        own.filter(|_| before != names).map(ManagedFields::set).unwrap_or_default().difference(&wanted);
     if !dropped.is_empty() {
-        let keep = others.iter().fold(wanted.clone(), |keep, entry| keep.union(&entry.set()));
+        let keep = others.iter().fold(wanted, |keep, entry| keep.union(&entry.set()));
         dropped.free_of(&keep).remove_from(topology, &mut document, &keep);
     }
-    others.push(writer.entry(&wanted));
+    others.push(writer.entry(names));
     Ok(Applied { document, managed: settle(others), taken: disputed })
 }
 
@@ -96,14 +97,18 @@ fn conflicts(
     topology: &Topology,
     live: &Value,
     others: &[ManagedFields],
-    touched: &FieldSet,
+    touched: &[String],
     manager: &str,
 ) -> Vec<FieldConflict> {
     let mut conflicts = Vec::new();
     for entry in others.iter().filter(|entry| entry.manager != manager) {
-        for path in entry.set().only_below(touched).paths() {
-            let value = value_at(topology, live, &path).cloned().unwrap_or(Value::Null);
-            conflicts.push(FieldConflict { path: Step::print(&path), manager: entry.manager.clone(), value });
+        for line in entry.below(touched) {
+            let value = Step::parse(line).ok().and_then(|path| value_at(topology, live, &path)).cloned();
+            conflicts.push(FieldConflict {
+                path: line.clone(),
+                manager: entry.manager.clone(),
+                value: value.unwrap_or(Value::Null),
+            });
         }
     }
     conflicts.sort_by(|a, b| (&a.path, &a.manager).cmp(&(&b.path, &b.manager)));

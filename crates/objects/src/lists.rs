@@ -20,7 +20,7 @@ fn walk(place: Place<'_>, value: &Value, path: &mut String, problems: &mut Vec<F
     let back = path.len();
     match value {
         Value::Object(object) => {
-            for (name, value) in object {
+            for (name, value) in object.iter().filter(|(_, value)| may_contain(value)) {
                 push_field(path, name);
                 walk(place.field(name), value, path, problems);
                 path.truncate(back);
@@ -30,7 +30,7 @@ fn walk(place: Place<'_>, value: &Value, path: &mut String, problems: &mut Vec<F
             if let Shape::List { merge, .. } = place.topology.shape(place.node) {
                 elements(place, merge, array, path, problems);
             }
-            for (index, item) in array.iter().enumerate() {
+            for (index, item) in array.iter().enumerate().filter(|(_, item)| may_contain(item)) {
                 path.push_str(&format!("[{index}]"));
                 walk(place.item(), item, path, problems);
                 path.truncate(back);
@@ -38,6 +38,10 @@ fn walk(place: Place<'_>, value: &Value, path: &mut String, problems: &mut Vec<F
         }
         _ => {}
     }
+}
+
+fn may_contain(value: &Value) -> bool {
+    value.is_object() || value.is_array()
 }
 
 fn elements(

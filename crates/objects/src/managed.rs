@@ -1,7 +1,8 @@
 //! Who owns which fields of one object: entries by manager, way of writing and subresource.
 //!
-//! Entries are kept as they are stored, as sorted lines, and read into sets only where a write touches them: most writes change
-//! a few fields of one manager, and an object may have many of both. Not here: when ownership changes (`apply`, `update`).
+//! Entries stay as they are stored, as sorted lines: most writes change a few fields of one manager, and an object may have many
+//! of both, so reading all of them into sets would cost more than the rest of a write. Not here: when ownership changes
+//! (`apply`, `update`).
 
 use crate::fields::{FieldSet, Step};
 use crate::object::{ManagedFields, Operation, Subresource};
@@ -28,13 +29,13 @@ impl Writer<'_> {
             && self.subresource == entry.subresource
     }
 
-    pub(crate) fn entry(&self, fields: &FieldSet) -> ManagedFields {
+    pub(crate) fn entry(&self, fields: Vec<String>) -> ManagedFields {
         ManagedFields {
             manager: self.manager.to_owned(),
             operation: self.operation,
             subresource: self.subresource,
             time_ms: self.time_ms,
-            fields: fields.print(),
+            fields,
         }
     }
 }
@@ -49,18 +50,29 @@ impl ManagedFields {
         set
     }
 
-    /// Takes away everything at or below `roots`, whose lines are `lines`.
-    pub(crate) fn lose(&mut self, roots: &FieldSet, lines: &[String]) {
-        if lines.iter().any(|root| self.has_below(root)) {
-            self.fields = self.set().without_below(roots).print();
-        }
+    /// The lines at or below `roots`, which are sorted.
+    pub(crate) fn below<'e>(&'e self, roots: &'e [String]) -> impl Iterator<Item = &'e String> {
+        self.fields.iter().filter(|line| is_below(line, roots))
     }
 
-    fn has_below(&self, root: &str) -> bool {
-        let first = self.fields.partition_point(|line| line.as_str() < root);
-        let mut below = self.fields[first..].iter().map_while(|line| line.strip_prefix(root));
-        below.any(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    /// Takes away everything at or below `roots`, which are sorted.
+    pub(crate) fn lose(&mut self, roots: &[String]) {
+        self.fields.retain(|line| !is_below(line, roots));
     }
+
+    pub(crate) fn gain(&mut self, lines: Vec<String>) {
+        self.fields.extend(lines);
+        self.fields.sort_unstable();
+        self.fields.dedup();
+    }
+}
+
+/// Whether a path is at or below one of `roots`, which are sorted. Each has one notation only, so that text can be compared: a
+/// part that ends inside a quoted name is no path, and is therefore none of the roots.
+fn is_below(line: &str, roots: &[String]) -> bool {
+    let ends = line.bytes().enumerate().skip(1).filter(|(_, byte)| matches!(byte, b'.' | b'['));
+    let mut prefixes = ends.filter_map(|(end, _)| line.get(..end)).chain([line]);
+    prefixes.any(|prefix| roots.binary_search_by(|root| root.as_str().cmp(prefix)).is_ok())
 }
 
 /// Drops empty entries, merges the oldest Update entries, and sorts.
@@ -92,9 +104,35 @@ fn merge_oldest(entries: &mut Vec<ManagedFields>) {
         match entries.iter_mut().find(|entry| earlier.wrote(entry)) {
             Some(entry) => {
                 entry.time_ms = entry.time_ms.max(old.time_ms);
-                entry.fields = entry.set().union(&old.set()).print();
+                entry.gain(old.fields);
             }
             None => entries.push(ManagedFields { manager: EARLIER_MANAGERS.to_owned(), ..old }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_is_by_step_and_not_by_letter() {
+        let roots = [".spec.a", ".spec.b[\"x\"]", ".spec.c.\"d.e\""].map(str::to_owned);
+        for line in
+            [".spec.a", ".spec.a.b", ".spec.a[1]", ".spec.b[\"x\"]", ".spec.c.\"d.e\"", ".spec.c.\"d.e\".f"]
+        {
+            assert!(is_below(line, &roots), "{line}");
+        }
+        for line in [
+            ".spec",
+            ".spec.ab",
+            ".spec.a-b",
+            ".spec.b",
+            ".spec.b[\"xy\"]",
+            ".spec.c.\"d.ef\"",
+            ".spec.c.\"d\"",
+        ] {
+            assert!(!is_below(line, &roots), "{line}");
         }
     }
 }

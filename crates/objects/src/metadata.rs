@@ -56,6 +56,14 @@ pub fn ownable(metadata: &Metadata) -> Value {
     out.into()
 }
 
+/// Whether what managers can own is the same.
+pub(crate) fn is_same_ownable(old: &Metadata, new: &Metadata) -> bool {
+    old.labels == new.labels
+        && old.annotations == new.annotations
+        && old.finalizers == new.finalizers
+        && old.owners == new.owners
+}
+
 fn owner(owner: &OwnerReference) -> Value {
     let mut out = Map::new();
     out.insert("kind".to_owned(), owner.kind.as_str().into());

@@ -57,17 +57,20 @@ fn walk(
     let back = path.len();
     match value {
         Value::Object(object) => object.retain(|name, value| {
-            push_field(path, name);
             let field = topology.field(node, name);
             match field {
-                Some(field) => walk(value, topology, field, path, found),
+                Some(field) if value.is_object() || value.is_array() => {
+                    push_field(path, name);
+                    walk(value, topology, field, path, found);
+                }
                 None if found.len() < UNKNOWN_MAX => {
+                    push_field(path, name);
                     found.push(FieldProblem::new(
                         path.clone(),
                         "is no field of this kind: correct or remove it",
                     ));
                 }
-                None => {}
+                Some(_) | None => {}
             }
             path.truncate(back);
             field.is_some()

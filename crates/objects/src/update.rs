@@ -27,14 +27,17 @@ pub(crate) fn moved(
     if changes.is_empty() {
         return managed;
     }
-    let touched = changes.touched();
-    let lines = touched.print();
-    for entry in &mut managed {
-        entry.lose(&touched, &lines);
+    if !managed.is_empty() {
+        let touched = changes.touched().print();
+        managed.iter_mut().for_each(|entry| entry.lose(&touched));
     }
+    let set = changes.set.print();
     match managed.iter_mut().find(|entry| writer.wrote(entry)) {
-        Some(own) => *own = writer.entry(&own.set().union(&changes.set)),
-        None => managed.push(writer.entry(&changes.set)),
+        Some(own) => {
+            own.gain(set);
+            own.time_ms = writer.time_ms;
+        }
+        None => managed.push(writer.entry(set)),
     }
     settle(managed)
 }

@@ -57,8 +57,8 @@ pub fn apply<'a>(
     };
     let warnings = settle_fields(kind, &mut config, subresource, incoming.repeated, context.validation)?;
     let writer = Writer { manager, operation: Operation::Apply, subresource, time_ms: context.time_ms };
-    let live = document(&object, subresource);
-    let config = document(&config, subresource);
+    let live = take_document(&mut object, subresource);
+    let config = take_document(&mut config, subresource);
     let applied = crate::apply::apply(
         kind.topology,
         &live,
@@ -81,16 +81,16 @@ pub fn apply<'a>(
     Ok(Draft { kind, before: stored, object, subresource, warnings, taken, owners, manager, time_ms })
 }
 
-/// The part of an object that is applied. What is absent is empty.
-fn document(object: &Object, subresource: Subresource) -> Value {
-    let section = |value: &Value| if value.is_null() { Map::new().into() } else { value.clone() };
+/// The part of an object that is applied, taken out of it: spec and status may be large. What is absent is empty.
+fn take_document(object: &mut Object, subresource: Subresource) -> Value {
+    let section = |value: &mut Value| if value.is_null() { Map::new().into() } else { value.take() };
     let mut document = Map::new();
     match subresource {
         Subresource::Main => {
             document.insert("metadata".to_owned(), metadata::ownable(&object.metadata));
-            document.insert("spec".to_owned(), section(&object.spec));
+            document.insert("spec".to_owned(), section(&mut object.spec));
         }
-        Subresource::Status => drop(document.insert("status".to_owned(), section(&object.status))),
+        Subresource::Status => drop(document.insert("status".to_owned(), section(&mut object.status))),
     }
     document.into()
 }

@@ -1,5 +1,7 @@
 //! A write that is decided but not yet final: policies may still change or refuse it.
 
+use serde_json::Value;
+
 use super::Kind;
 use crate::changes::Changes;
 use crate::deletion::check_finalizers;
@@ -140,17 +142,15 @@ impl Draft<'_> {
 /// make every repetition of the write another revision.
 fn is_same(before: &Object, after: &Object) -> bool {
     let same_entry = |(old, new): (&ManagedFields, &ManagedFields)| {
-        ManagedFields { time_ms: new.time_ms, ..old.clone() } == *new
+        (&old.manager, old.operation, old.subresource, &old.fields)
+            == (&new.manager, new.operation, new.subresource, &new.fields)
     };
     let (old, new) = (&before.metadata, &after.metadata);
     before.spec == after.spec
         && before.status == after.status
         && old.managed_fields.len() == new.managed_fields.len()
         && old.managed_fields.iter().zip(&new.managed_fields).all(same_entry)
-        && old.labels == new.labels
-        && old.annotations == new.annotations
-        && old.finalizers == new.finalizers
-        && old.owners == new.owners
+        && metadata::is_same_ownable(old, new)
 }
 
 /// What the server writes, and what an object is known by, cannot be changed by anybody.
@@ -189,7 +189,7 @@ pub(super) fn settle_fields(
     let empty = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
     if !exists && !empty {
         found.push(FieldProblem::new(section, format!("is no part of the kind {}: remove it", kind.name)));
-        *value = serde_json::Value::Null;
+        *value = Value::Null;
     }
     found.extend(prune(value, topology, node, section));
     default::drop_nulls(value, topology, node);
@@ -217,16 +217,20 @@ pub(super) fn between(
     after: &Object,
     subresource: Subresource,
 ) -> Changes {
-    let none = serde_json::Value::Null;
+    let none = Value::Null;
     let topology = kind.topology;
     match subresource {
         Subresource::Status => {
             Changes::of_section(topology, "status", before.map_or(&none, |it| &it.status), &after.status)
         }
         Subresource::Main => {
-            let old = before.map_or(none.clone(), |it| metadata::ownable(&it.metadata));
-            let new = metadata::ownable(&after.metadata);
-            let mut changes = Changes::of_section(topology, "metadata", &old, &new);
+            let mut changes = match before.map(|before| &before.metadata) {
+                Some(before) if metadata::is_same_ownable(before, &after.metadata) => Changes::default(),
+                before => {
+                    let old = before.map_or(Value::Null, metadata::ownable);
+                    Changes::of_section(topology, "metadata", &old, &metadata::ownable(&after.metadata))
+                }
+            };
             let spec =
                 Changes::of_section(topology, "spec", before.map_or(&none, |it| &it.spec), &after.spec);
             changes.gone.add(spec.gone);

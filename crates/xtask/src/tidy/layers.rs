@@ -21,11 +21,12 @@ const CONFINED: &[(&str, &str)] = &[
 const SERVER_SIDE: &[(&str, &[&str])] = &[
     ("setpoint-apiserver", &["setpoint-server"]),
     ("setpoint-consensus", &["setpoint-apiserver", "setpoint-server"]),
+    ("setpoint-objects", &["setpoint-admission", "setpoint-apiserver", "setpoint-server"]),
     ("setpoint-store", &["setpoint-apiserver", "setpoint-server"]),
 ];
 
 /// Crates that know no wire format.
-const WIRELESS: &[&str] = &["setpoint-store", "setpoint-types"];
+const WIRELESS: &[&str] = &["setpoint-objects", "setpoint-store", "setpoint-types"];
 
 /// Builds whole clusters for tests, and therefore may depend on everything.
 const TESTKIT: &str = "setpoint-testkit";
@@ -139,6 +140,8 @@ mod tests {
         assert!(!allows("setpoint-consensus", "setpoint-store", None));
         assert!(!allows("setpoint-client", "setpoint-apiserver", None));
         assert!(!allows("setpoint-cli", "setpoint-store", None));
+        assert!(allows("setpoint-apiserver", "setpoint-objects", None));
+        assert!(!allows("setpoint-cli", "setpoint-objects", None));
     }
 
     #[test]
@@ -146,6 +149,7 @@ mod tests {
         for wire in ["prost", "prost-types", "tonic", "tonic-prost", "setpoint-api"] {
             assert!(!allows("setpoint-types", wire, None), "{wire}");
             assert!(!allows("setpoint-store", wire, None), "{wire}");
+            assert!(!allows("setpoint-objects", wire, None), "{wire}");
             assert!(allows("setpoint-apiserver", wire, None), "{wire}");
         }
     }
