@@ -111,6 +111,7 @@ impl Node {
             catalog: Arc::new(catalog),
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
+            watches_overtaken: Default::default(),
             halt: Halt::new(CancellationToken::new()),
         };
         let local = Arc::new(Local { store, hub, log_index: Mutex::new(0), now: AtomicU64::new(1_000) });
