@@ -115,7 +115,10 @@ pub async fn serve_clients(
         .add_service(sized!(AuthServer::new(AuthService(context.clone()))))
         .add_service(sized!(LockServer::new(LockService(context.clone()))))
         .add_service(sized!(ElectionServer::new(ElectionService(context))))
-        .add_service(sized!(ObjectsServer::new(ObjectsService { reader: objects.reader.clone(), writer: objects })))
+        .add_service(sized!(ObjectsServer::new(ObjectsService {
+            reader: objects.reader.clone(),
+            writer: objects
+        })))
         .add_service(health_service)
         .add_service(reflection);
     let incoming = connections(socket, encrypted);

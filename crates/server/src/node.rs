@@ -215,7 +215,10 @@ fn writer(context: &Context) -> Writer {
         reader: reader(context),
         commits: Arc::new(ClusterCommits { replica, quota }),
         clock: Arc::new(SystemClock),
-        #[expect(clippy::disallowed_methods, reason = "the one place where uids and generated names come from")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place where uids and generated names come from"
+        )]
         draw: Arc::new(rand::random::<u128>),
         limits: WriteLimits::default(),
     }

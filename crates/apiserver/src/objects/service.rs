@@ -70,12 +70,18 @@ impl Objects for ObjectsService {
         Ok(Response::new(self.writer.update(request.into_inner(), Subresource::Status, &caller).await?))
     }
 
-    async fn apply(&self, request: Request<pb::ApplyRequest>) -> Result<Response<raw::ApplyResponse>, Status> {
+    async fn apply(
+        &self,
+        request: Request<pb::ApplyRequest>,
+    ) -> Result<Response<raw::ApplyResponse>, Status> {
         let caller = caller(&request);
         Ok(Response::new(self.writer.apply(request.into_inner(), &caller).await?))
     }
 
-    async fn patch(&self, request: Request<pb::PatchRequest>) -> Result<Response<raw::WriteResponse>, Status> {
+    async fn patch(
+        &self,
+        request: Request<pb::PatchRequest>,
+    ) -> Result<Response<raw::WriteResponse>, Status> {
         let caller = caller(&request);
         Ok(Response::new(self.writer.patch(request.into_inner(), &caller).await?))
     }

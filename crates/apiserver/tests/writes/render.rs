@@ -23,7 +23,8 @@ fn refused(error: &pb::Error) -> String {
         lines.push(format!("  held at epoch {}", held.epoch));
     }
     if let Some(headroom) = &error.headroom {
-        let mut left: Vec<_> = headroom.amounts.iter().map(|(name, amount)| format!("{name}:{amount}")).collect();
+        let mut left: Vec<_> =
+            headroom.amounts.iter().map(|(name, amount)| format!("{name}:{amount}")).collect();
         left.sort();
         lines.push(format!("  left in {}: {}", headroom.ledger, left.join(",")));
     }
@@ -61,7 +62,8 @@ pub fn object(bytes: &[u8]) -> String {
     let mut lines = vec![line];
     for entry in &metadata.managed_fields {
         let how = entry.operation().as_str_name().to_lowercase();
-        let part = if entry.subresource.is_empty() { String::new() } else { format!(" {}", entry.subresource) };
+        let part =
+            if entry.subresource.is_empty() { String::new() } else { format!(" {}", entry.subresource) };
         lines.push(format!("  {} {how}{part}: {}", entry.manager, entry.fields.join(" ")));
     }
     lines.join("\n")

@@ -84,12 +84,19 @@ impl Script {
                     status: given.has("status"),
                 };
                 render::outcome(self.runtime.block_on(writer.apply(request, caller)), |it| {
-                    let taken = it.taken.iter().map(|it| format!("\ntook {} from {}: {}", it.path, it.manager, it.value));
+                    let taken = it
+                        .taken
+                        .iter()
+                        .map(|it| format!("\ntook {} from {}: {}", it.path, it.manager, it.value));
                     render::write(&it.write.clone().unwrap_or_default()) + &taken.collect::<String>()
                 })
             }
             "patch" => {
-                let kind = if given.has("json") { pb::patch_request::Type::Json } else { pb::patch_request::Type::Merge };
+                let kind = if given.has("json") {
+                    pb::patch_request::Type::Json
+                } else {
+                    pb::patch_request::Type::Merge
+                };
                 let request = pb::PatchRequest {
                     key: Some(given.key()),
                     r#type: kind.into(),
@@ -115,7 +122,9 @@ impl Script {
                     propagation: propagation.into(),
                     options: given.options(),
                 };
-                render::outcome(self.runtime.block_on(writer.delete(request, caller)), |it| render::deleted(&it))
+                render::outcome(self.runtime.block_on(writer.delete(request, caller)), |it| {
+                    render::deleted(&it)
+                })
             }
             other => panic!("unknown command: {other}"),
         }
@@ -132,7 +141,10 @@ impl Script {
                 } else if given.text("ledger").is_empty() {
                     Guard::Object(pb::ObjectAt { key: Some(given.key()), revision: given.number("rev") })
                 } else {
-                    Guard::Headroom(pb::Headroom { ledger: given.text("ledger"), amounts: given.amounts("amounts") })
+                    Guard::Headroom(pb::Headroom {
+                        ledger: given.text("ledger"),
+                        amounts: given.amounts("amounts"),
+                    })
                 };
                 request.guards.push(guard(made));
                 return String::new();
@@ -140,8 +152,12 @@ impl Script {
             "create" => Write::Create(given.object()),
             "update" => Write::Update(given.object()),
             "status" => Write::UpdateStatus(given.object()),
-            "apply" => Write::Apply(pb::ApplyWrite { object: Some(given.object()), ..pb::ApplyWrite::default() }),
-            "delete" => Write::Delete(pb::DeleteWrite { key: Some(given.key()), ..pb::DeleteWrite::default() }),
+            "apply" => {
+                Write::Apply(pb::ApplyWrite { object: Some(given.object()), ..pb::ApplyWrite::default() })
+            }
+            "delete" => {
+                Write::Delete(pb::DeleteWrite { key: Some(given.key()), ..pb::DeleteWrite::default() })
+            }
             "reserve" => Write::Reserve(pb::Reserve {
                 ledger: given.word(0),
                 owner: given.word(1),

@@ -135,7 +135,8 @@ impl Writer {
         let ordered = [deletion::FOREGROUND, deletion::ORPHAN];
         let asks_for_parts = object.metadata.finalizers.iter().any(|it| ordered.contains(&it.as_str()));
         let parts = if asks_for_parts { self.parts(object.clone()).await? } else { Vec::new() };
-        let wire = |part: Dependent| pb::ObjectKey { kind: part.kind, namespace: part.namespace, name: part.name };
+        let wire =
+            |part: Dependent| pb::ObjectKey { kind: part.kind, namespace: part.namespace, name: part.name };
         let blockers = deletion::blockers(object, &parts).into_iter();
         let blocker = |it: deletion::Blocker| pb::Blocker {
             finalizer: it.finalizer,

@@ -152,10 +152,13 @@ fn not_held(lease: &str, state: LeaseState) -> Refusal {
         Some(hold) => format!("{} holds it at epoch {}", hold.holder, hold.epoch),
         None => format!("nobody holds it, its last epoch was {}", state.epoch),
     };
-    let text = format!("the lease {lease} is not held at the epoch of the fence: {holder}; stop, and acquire it anew");
+    let text = format!(
+        "the lease {lease} is not held at the epoch of the fence: {holder}; stop, and acquire it anew"
+    );
     let mut refusal = Refusal::new(Reason::Fenced, text);
     let epoch = state.hold.map_or(state.epoch, |hold| hold.epoch);
-    refusal.error_mut().held = Some(pb::Fence { lease: lease.to_owned(), epoch: epoch.0, ..pb::Fence::default() });
+    refusal.error_mut().held =
+        Some(pb::Fence { lease: lease.to_owned(), epoch: epoch.0, ..pb::Fence::default() });
     refusal
 }
 
@@ -168,15 +171,22 @@ fn no_headroom(extra: &Extra, op: usize, left: Amounts) -> Refusal {
 
 fn short_of(ledger: &str, left: Amounts) -> Refusal {
     let parts: Vec<_> = left.iter().map(|(dimension, amount)| format!("{amount} of {dimension}")).collect();
-    let text = format!("the ledger {ledger} has only {} left; ask for less, or wait for a release", parts.join(", "));
+    let text = format!(
+        "the ledger {ledger} has only {} left; ask for less, or wait for a release",
+        parts.join(", ")
+    );
     let mut refusal = Refusal::new(Reason::NoHeadroom, text);
-    let amounts = left.into_iter().map(|(dimension, amount)| (dimension, i64::try_from(amount).unwrap_or(i64::MAX)));
-    refusal.error_mut().headroom = Some(pb::Headroom { ledger: ledger.to_owned(), amounts: amounts.collect() });
+    let amounts =
+        left.into_iter().map(|(dimension, amount)| (dimension, i64::try_from(amount).unwrap_or(i64::MAX)));
+    refusal.error_mut().headroom =
+        Some(pb::Headroom { ledger: ledger.to_owned(), amounts: amounts.collect() });
     refusal
 }
 
 pub fn operation_reused(revision: Revision) -> Refusal {
-    let text = format!("the operation id was used for another request, which made revision {revision}; use a new id");
+    let text = format!(
+        "the operation id was used for another request, which made revision {revision}; use a new id"
+    );
     Refusal::new(Reason::Conflict, text).at(revision)
 }
 
@@ -190,7 +200,9 @@ const SOON: Duration = Duration::from_millis(500);
 
 fn failed(error: ProposeError) -> Refusal {
     let (reason, text) = match error {
-        ProposeError::Rejected(_) => (Reason::Internal, "the write was refused for no reason a client can cause"),
+        ProposeError::Rejected(_) => {
+            (Reason::Internal, "the write was refused for no reason a client can cause")
+        }
         ProposeError::TooLarge => {
             (Reason::TooLarge, "the write is larger than a request may be; make it smaller, or several")
         }

@@ -24,7 +24,8 @@ pub fn incoming(object: pb::Object) -> Result<Incoming, Refusal> {
 /// An object as it is stored. None if these bytes are none, which only damage or another program can make them.
 pub fn stored(kv: &KeyValue) -> Option<Object> {
     let object = pb::Object::decode(kv.value.clone()).ok()?;
-    let json = |bytes: &Bytes| if bytes.is_empty() { Some(Value::Null) } else { serde_json::from_slice(bytes).ok() };
+    let json =
+        |bytes: &Bytes| if bytes.is_empty() { Some(Value::Null) } else { serde_json::from_slice(bytes).ok() };
     let mut metadata = metadata(object.metadata.unwrap_or_default());
     metadata.revision = kv.modified.get();
     Some(Object { kind: object.kind, metadata, spec: json(&object.spec)?, status: json(&object.status)? })

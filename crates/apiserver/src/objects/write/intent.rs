@@ -3,7 +3,9 @@
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::deletion::Propagation;
 use setpoint_objects::patch::PatchKind;
-use setpoint_objects::write::{self, ApplyHow, Context, Delete, Draft, Fresh, Incoming, Kind, Outcome, Patch};
+use setpoint_objects::write::{
+    self, ApplyHow, Context, Delete, Draft, Fresh, Incoming, Kind, Outcome, Patch,
+};
 use setpoint_objects::{Metadata, Object, Subresource};
 
 use super::convert::refused;

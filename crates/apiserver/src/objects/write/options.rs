@@ -75,14 +75,7 @@ impl Options {
             trace: caller.trace.clone(),
             time: Timestamp::default(),
         };
-        Ok(Self {
-            manager: options.manager,
-            operation,
-            author,
-            fence,
-            dry_run: options.dry_run,
-            validation,
-        })
+        Ok(Self { manager: options.manager, operation, author, fence, dry_run: options.dry_run, validation })
     }
 }
 
@@ -141,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_fence_names_a_lease_and_an_epoch() {
-        let good = fence(pb::Fence { namespace: String::new(), lease: "l".into(), epoch: 2 }).expect("a fence");
+        let good =
+            fence(pb::Fence { namespace: String::new(), lease: "l".into(), epoch: 2 }).expect("a fence");
         assert_eq!((good.lease.namespace.as_str(), good.epoch), ("default", Epoch(2)));
         assert!(fence(pb::Fence { epoch: 1, ..pb::Fence::default() }).is_err());
         assert!(fence(pb::Fence { lease: "l".into(), ..pb::Fence::default() }).is_err());

@@ -106,7 +106,8 @@ impl Writer {
         let parts = request.guards.len() + request.writes.len();
         if parts > self.limits.transaction_writes {
             let most = self.limits.transaction_writes;
-            let text = format!("has {parts} guards and writes, the most is {most}; make it several transactions");
+            let text =
+                format!("has {parts} guards and writes, the most is {most}; make it several transactions");
             return Err(Refusal::invalid("writes", text));
         }
         let options = options("transact", &request, request.options.clone(), caller)?;
@@ -144,9 +145,10 @@ impl Writer {
     fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
         match guard.guard {
             Some(WireGuard::Fence(it)) => Ok(Guard::Fence(fence(it)?)),
-            Some(WireGuard::Headroom(it)) => {
-                Ok(Guard::Headroom { ledger: ledger(it.ledger)?, amounts: amounts("guards.headroom", it.amounts)? })
-            }
+            Some(WireGuard::Headroom(it)) => Ok(Guard::Headroom {
+                ledger: ledger(it.ledger)?,
+                amounts: amounts("guards.headroom", it.amounts)?,
+            }),
             Some(WireGuard::Object(it)) => {
                 let key = it.key.unwrap_or_default();
                 let key = self.reader.object_name(&key)?.key();
@@ -174,7 +176,8 @@ fn read_write(write: pb::Write) -> Result<Part, Refusal> {
             Ok(Part::Object(Intent::Apply(convert::incoming(object(it.object)?)?, how)))
         }
         Some(WireWrite::Delete(it)) => {
-            let request = DeleteRequest { uid: it.uid, revision: it.revision, propagation: Propagation::Background };
+            let request =
+                DeleteRequest { uid: it.uid, revision: it.revision, propagation: Propagation::Background };
             Ok(Part::Object(Intent::Delete(target(it.key)?, request)))
         }
         Some(WireWrite::Reserve(it)) => Ok(Part::Ledger(Op::Reserve {

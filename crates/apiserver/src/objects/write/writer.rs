@@ -150,7 +150,8 @@ impl Writer {
             return Err(Refusal::new(Reason::Invalid, text));
         }
         let stored = self.stored(stored_key.clone()).await?;
-        let written = self.decide(intent, &kind, &key, stored.as_ref(), Fresh { uid: &uid, suffix: &suffix }, options)?;
+        let written =
+            self.decide(intent, &kind, &key, stored.as_ref(), Fresh { uid: &uid, suffix: &suffix }, options)?;
         if stored.is_none() && !prepared.makes_namespace(&key.namespace) {
             prepared.namespaces.extend(self.namespace(&key).await?);
         }
@@ -194,7 +195,8 @@ impl Writer {
         let encoded = convert::encoded(outcome.object());
         if encoded.len() > self.limits.object_bytes {
             let (has, most) = (encoded.len(), self.limits.object_bytes);
-            let text = format!("the object would have {has} bytes, the most is {most}; make it smaller, or several");
+            let text =
+                format!("the object would have {has} bytes, the most is {most}; make it smaller, or several");
             return Err(Refusal::new(Reason::TooLarge, text));
         }
         Ok(Written { outcome, encoded, warnings, taken })
@@ -212,7 +214,10 @@ impl Writer {
         let result = result.map_err(|failure| self.reader.read_failure(failure))?;
         let Some(kv) = result.kvs.first() else { return Ok(None) };
         convert::stored(kv).map(Some).ok_or_else(|| {
-            Refusal::new(Reason::Internal, "what is stored under the object's key is no object; restore a backup")
+            Refusal::new(
+                Reason::Internal,
+                "what is stored under the object's key is no object; restore a backup",
+            )
         })
     }
 
