@@ -28,6 +28,7 @@ run: build ## Run one node, with its data in ./.setpoint/default
 test: lint ## Check format, lints and laws, then run every test
 	cargo build --workspace --bins --tests
 	scripts/test-rust-client
+	scripts/test-python
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	  cargo test --workspace --doc --quiet && cargo nextest run --workspace; \
 	else \
