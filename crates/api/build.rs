@@ -58,9 +58,8 @@ fn compile_raw(descriptors: &FileDescriptorSet, out: &Path) -> Result<(), Box<dy
     let carrying = carrying(&messages, package);
     let mut answers = BTreeSet::new();
     for file in &mut set.file {
-        file.service.retain(|service| {
-            service.method.iter().any(|method| carrying.contains(method.output_type()))
-        });
+        file.service
+            .retain(|service| service.method.iter().any(|method| carrying.contains(method.output_type())));
         let methods = file.service.iter().flat_map(|service| &service.method);
         methods.for_each(|method| reach(method.output_type(), &messages, package, &mut answers));
     }

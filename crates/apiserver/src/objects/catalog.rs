@@ -87,7 +87,11 @@ impl Catalog {
     /// The kind of a request.
     pub fn served(&self, kind: &str) -> Result<Arc<Kind>, Refusal> {
         self.get(kind).ok_or_else(|| {
-            let text = if kind.is_empty() { "names no kind" } else { "is not a kind that is served; Kinds lists them" };
+            let text = if kind.is_empty() {
+                "names no kind"
+            } else {
+                "is not a kind that is served; Kinds lists them"
+            };
             Refusal::invalid("kind", text)
         })
     }

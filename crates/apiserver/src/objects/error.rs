@@ -70,7 +70,8 @@ impl Refusal {
 
     /// What was asked for is no longer kept.
     pub fn expired(oldest: Revision) -> Self {
-        let text = format!("the revision is no longer kept, the oldest is {oldest}; read the current state instead");
+        let text =
+            format!("the revision is no longer kept, the oldest is {oldest}; read the current state instead");
         Self::new(Reason::Expired, text).at(oldest)
     }
 
@@ -130,10 +131,16 @@ const SOON: Duration = Duration::from_millis(500);
 impl From<ReadError> for Refusal {
     fn from(error: ReadError) -> Self {
         let (reason, text) = match error {
-            ReadError::NoLeader => (Reason::Unavailable, "the cluster has no leader at the moment; try again"),
+            ReadError::NoLeader => {
+                (Reason::Unavailable, "the cluster has no leader at the moment; try again")
+            }
             ReadError::NoQuorum => (Reason::Timeout, "no majority of nodes answered in time; try again"),
-            ReadError::Overloaded => (Reason::TooManyRequests, "more reads wait than this node takes on; try again"),
-            ReadError::TimedOut => (Reason::Timeout, "this node did not catch up in time; try again or elsewhere"),
+            ReadError::Overloaded => {
+                (Reason::TooManyRequests, "more reads wait than this node takes on; try again")
+            }
+            ReadError::TimedOut => {
+                (Reason::Timeout, "this node did not catch up in time; try again or elsewhere")
+            }
             ReadError::ShuttingDown => (Reason::Unavailable, "this node is stopping; try another one"),
         };
         Self::new(reason, text).retry_after(SOON)

@@ -77,9 +77,10 @@ impl Published {
     ) -> Result<Option<Arc<RawEvent>>, PreviousMissing> {
         let record = &self.changes.records[place];
         let Some(name) = ObjectName::of(&record.key) else { return Ok(None) };
-        let records = self.events.records.get_or_init(|| {
-            self.changes.records.iter().map(|_| SharedRecord::default()).collect()
-        });
+        let records = self
+            .events
+            .records
+            .get_or_init(|| self.changes.records.iter().map(|_| SharedRecord::default()).collect());
         let shared = &records[place];
         let Some(form) = self.form(place, shared, name, view, store)? else { return Ok(None) };
         let encoded = &shared.encoded[form as usize][view.part as usize];
@@ -174,7 +175,12 @@ pub fn initial(stored: Bytes, revision: Revision, part: Part) -> raw::WatchEvent
 /// Everything up to the revision was sent.
 pub fn bookmark(revision: Revision, initial_state_end: bool) -> RawEvent {
     let r#type = Type::Bookmark.into();
-    RawEvent::new(raw::WatchEvent { r#type, revision: revision.get(), initial_state_end, ..Default::default() })
+    RawEvent::new(raw::WatchEvent {
+        r#type,
+        revision: revision.get(),
+        initial_state_end,
+        ..Default::default()
+    })
 }
 
 /// The stream ends here.

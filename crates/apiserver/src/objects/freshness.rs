@@ -104,7 +104,8 @@ impl Reader {
             return Ok(());
         }
         let newest = self.store.revision();
-        let text = format!("this node has come to revision {newest}, not yet to {revision}; try again or elsewhere");
+        let text =
+            format!("this node has come to revision {newest}, not yet to {revision}; try again or elsewhere");
         Err(Refusal::new(Reason::Timeout, text).at(newest).retry_after(CATCHING_UP))
     }
 

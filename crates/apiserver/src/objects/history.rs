@@ -21,10 +21,8 @@ impl Reader {
         let name = self.object_name(&key)?;
         self.barrier.pass().await?;
         let wanted = if request.limit == 0 { USUAL } else { request.limit };
-        let max = VersionsMax {
-            count: (wanted as usize).min(self.limits.versions),
-            bytes: self.limits.page_bytes,
-        };
+        let max =
+            VersionsMax { count: (wanted as usize).min(self.limits.versions), bytes: self.limits.page_bytes };
         let before = Revision::new(request.before.min(Revision::MAX.get()));
         let (store, object_key) = (self.store.clone(), name.key());
         let answer = blocking(move || {

@@ -103,7 +103,8 @@ mod tests {
     #[test]
     fn foreign_keys_are_nobodys() {
         let foreign = ["", "/", "/setpoint.v1", "/setpoint.v1/", "/setpoint.v1/Node", "/setpoint.v1/Node/"];
-        let more = ["/setpoint.v1/Node/a", "/setpoint.v1/Node//", "/setpoint.v1//a/b", "/setpoint.v1/Node/a/b/c"];
+        let more =
+            ["/setpoint.v1/Node/a", "/setpoint.v1/Node//", "/setpoint.v1//a/b", "/setpoint.v1/Node/a/b/c"];
         for key in foreign.iter().chain(&more).chain(&["/setpoint.ledger/a/b/c", "/setpoint.v1/N/a/\0"]) {
             assert_eq!(ObjectName::of(key.as_bytes()), None, "{key}");
         }
@@ -113,7 +114,10 @@ mod tests {
     #[test]
     fn ranges_hold_their_own_and_nothing_else() {
         let key = |kind, namespace, name| ObjectName { kind, namespace, name }.key();
-        assert!(of_kind("Node").contains(&key("Node", "", "a")) && !of_kind("Node").contains(&key("Nodes", "", "a")));
+        assert!(
+            of_kind("Node").contains(&key("Node", "", "a"))
+                && !of_kind("Node").contains(&key("Nodes", "", "a"))
+        );
         let namespace = of_namespace("Job", "a");
         assert!(namespace.contains(&key("Job", "a", "zzz")) && !namespace.contains(&key("Job", "a-b", "c")));
         assert!(all().contains(&key("A", "", "a")) && !all().contains(b"/setpoint.v10/A//a"));

@@ -61,9 +61,9 @@ impl Reader {
             self.settle(At::Exact(token.revision)).await?;
             self.later_page(token, &scope, &view, limits).await?
         };
-        let token = page.rest_after.map(|last| {
-            Token { revision: page.revision, last, remaining: page.remaining }.encode(&request)
-        });
+        let token = page
+            .rest_after
+            .map(|last| Token { revision: page.revision, last, remaining: page.remaining }.encode(&request));
         let object = |kv: KeyValue| RawObject::of(kv.value, kv.modified.get(), view.part);
         Ok(raw::ListResponse {
             objects: page.found.into_iter().map(object).collect(),

@@ -130,7 +130,10 @@ mod tests {
             picks.pick(json.as_bytes(), &mut found);
             found.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join("|")
         };
-        assert_eq!(found(r#"{"a":"x","b":{"x":[{}],"c":true,"d":-2},"list":[1,{"a":3}],"none":null}"#), "x|true|-2|||");
+        assert_eq!(
+            found(r#"{"a":"x","b":{"x":[{}],"c":true,"d":-2},"list":[1,{"a":3}],"none":null}"#),
+            "x|true|-2|||"
+        );
         assert_eq!(found(r#"{"b":"text","a":2.0}"#), "2.0|||||text");
         assert_eq!(found(r#"{"a":"q\"uote"}"#), "q\"uote|||||");
         assert_eq!(found(r#"{"a":"kept","b":{"c":"#), "kept|||||");

@@ -5,7 +5,9 @@
 //!
 //! Not here: how selectors are written (`setpoint_types::selector`).
 
-use setpoint_types::selector::{FieldRequirement, FieldSelector, LabelOperator, LabelRequirement, LabelSelector, SelectorError};
+use setpoint_types::selector::{
+    FieldRequirement, FieldSelector, LabelOperator, LabelRequirement, LabelSelector, SelectorError,
+};
 
 use super::attributes::Attributes;
 use super::catalog::Kind;
@@ -52,7 +54,8 @@ pub trait Selectable {
 impl Selection {
     /// What the two selectors of a request ask for.
     pub fn parse(kind: &Kind, labels: &str, fields: &str) -> Result<Self, Refusal> {
-        let unreadable = |field| move |error: SelectorError| Refusal::invalid(field, format!("cannot be read {error}"));
+        let unreadable =
+            |field| move |error: SelectorError| Refusal::invalid(field, format!("cannot be read {error}"));
         let labels = LabelSelector::parse(labels).map_err(unreadable("label_selector"))?;
         let fields =
             FieldSelector::parse(fields, kind.fields.paths()).map_err(unreadable("field_selector"))?;
@@ -109,7 +112,10 @@ impl Requirement {
             "metadata.name" => Attribute::Name,
             "metadata.namespace" => Attribute::Namespace,
             path => Attribute::Field(kind.fields.place(path).ok_or_else(|| {
-                Refusal::invalid("field_selector", format!("names {path}, which this kind does not select by"))
+                Refusal::invalid(
+                    "field_selector",
+                    format!("names {path}, which this kind does not select by"),
+                )
             })?),
         };
         let values = vec![value.clone()];

@@ -33,7 +33,10 @@ impl Token {
 
     pub fn decode(token: &str, question: &pb::ListRequest) -> Result<Self, Refusal> {
         let refused = || {
-            Refusal::invalid("continue", "is not a token of this list; repeat the request it came from, or start anew")
+            Refusal::invalid(
+                "continue",
+                "is not a token of this list; repeat the request it came from, or start anew",
+            )
         };
         let bytes = unhex(token).ok_or_else(refused)?;
         let (mut content, sum) = bytes.split_last_chunk::<4>().ok_or_else(refused)?;

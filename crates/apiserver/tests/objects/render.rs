@@ -8,7 +8,8 @@ pub fn object(object: &pb::Object) -> String {
     let metadata = object.metadata.clone().unwrap_or_default();
     let mut labels: Vec<_> = metadata.labels.iter().map(|(key, value)| format!(" {key}={value}")).collect();
     labels.sort();
-    let place = if metadata.namespace.is_empty() { String::new() } else { format!("{}/", metadata.namespace) };
+    let place =
+        if metadata.namespace.is_empty() { String::new() } else { format!("{}/", metadata.namespace) };
     let mut text = format!("{place}{}@{}{}", metadata.name, metadata.revision, labels.concat());
     for (name, json) in [("spec", &object.spec), ("status", &object.status)] {
         if !json.is_empty() {

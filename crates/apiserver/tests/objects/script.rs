@@ -213,7 +213,8 @@ impl Script {
             "more" => self.list(pb::ListRequest { r#continue: self.token.clone(), ..given.list() }),
             "history" => self.history(given),
             "kinds" => self.node.reader.kinds(&pb::KindsRequest { kind: given.word(0) }).map(|answer| {
-                let line = |kind: &pb::KindInfo| format!("{} {}\n", kind.kind, kind.selectable_fields.join(" "));
+                let line =
+                    |kind: &pb::KindInfo| format!("{} {}\n", kind.kind, kind.selectable_fields.join(" "));
                 answer.kinds.iter().map(line).collect()
             }),
             "watch" => self.watch(given),
@@ -269,7 +270,9 @@ impl Script {
             // Virtual time moves only when nothing else can: then there is nothing to read.
             let next = async { tokio::time::timeout(Duration::from_millis(1), answers.next()).await };
             match self.runtime.block_on(next) {
-                Ok(Some(answer)) => text += &(render::response(&decoded::<pb::WatchResponse>(&answer)) + "\n"),
+                Ok(Some(answer)) => {
+                    text += &(render::response(&decoded::<pb::WatchResponse>(&answer)) + "\n")
+                }
                 Ok(None) => {
                     text += "ended\n";
                     *watch = None;

@@ -49,7 +49,12 @@ impl Index {
     }
 
     /// Returns when the kinds have changed.
-    async fn follow(&self, store: &Arc<Store>, hub: &Arc<Hub>, catalog: &Arc<Catalog>) -> Result<(), FeedEnd> {
+    async fn follow(
+        &self,
+        store: &Arc<Store>,
+        hub: &Arc<Hub>,
+        catalog: &Arc<Catalog>,
+    ) -> Result<(), FeedEnd> {
         let mut version = catalog.version();
         version.mark_unchanged();
         let revision = self.build(store, catalog).await?;

@@ -158,7 +158,11 @@ impl Inner {
         while self.kinds.values().map(bytes).sum::<usize>() > bytes_max
             && let Some((kind, index)) = self.kinds.iter_mut().max_by_key(|(_, index)| bytes(index))
         {
-            tracing::warn!(kind, bytes_max, "the index of this kind takes too much memory; lists of it by selectors scan");
+            tracing::warn!(
+                kind,
+                bytes_max,
+                "the index of this kind takes too much memory; lists of it by selectors scan"
+            );
             *index = None;
         }
     }

@@ -164,7 +164,8 @@ impl KindIndex {
         let Attributes { labels, fields } = attributes;
         let mut terms = entry.terms.iter().filter_map(|term| self.terms.get(*term));
         let same_labels = labels.iter().all(|(key, value)| {
-            let same = |term: &Term| matches!(&term.of, Of::Label(it) if **it == **key) && *term.value == **value;
+            let same =
+                |term: &Term| matches!(&term.of, Of::Label(it) if **it == **key) && *term.value == **value;
             terms.next().is_some_and(same)
         });
         let mut fields = fields.iter().enumerate();
@@ -345,7 +346,8 @@ mod tests {
 
     fn attributes() -> impl Strategy<Value = Attributes> {
         let value = || prop::sample::select(vec!["", "v0", "v1"]).prop_map(str::to_owned);
-        let labels = prop::collection::btree_map((0..3usize).prop_map(|key| format!("k{key}")), value(), 0..3);
+        let labels =
+            prop::collection::btree_map((0..3usize).prop_map(|key| format!("k{key}")), value(), 0..3);
         (labels, prop::collection::vec(value(), 2))
             .prop_map(|(labels, fields)| Attributes { labels: labels.into_iter().collect(), fields })
     }

@@ -45,7 +45,13 @@ struct Reading {
 }
 
 impl Initial {
-    pub fn start(store: Arc<Store>, view: Arc<View>, revision: Revision, source: Source, bytes: usize) -> Self {
+    pub fn start(
+        store: Arc<Store>,
+        view: Arc<View>,
+        revision: Revision,
+        source: Source,
+        bytes: usize,
+    ) -> Self {
         let max = PageMax { keys: FIRST, bytes };
         let reading = Reading { store, view, revision, source, max };
         Self { revision, reading: Some(reading.spawn()) }

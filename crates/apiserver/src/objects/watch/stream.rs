@@ -130,7 +130,9 @@ impl Watching {
                 }
             }
             self.position = set.revision();
-            if bytes >= bytes_max && let Some(next) = sets.get(place + 1) {
+            if bytes >= bytes_max
+                && let Some(next) = sets.get(place + 1)
+            {
                 self.feed.back_to(next.revision());
                 return Ok((events, true));
             }
@@ -142,7 +144,9 @@ impl Watching {
     fn ended(&self, end: FeedEnd) -> Refusal {
         match end {
             FeedEnd::Overtaken { oldest } => overtaken(oldest),
-            FeedEnd::Stopping => Refusal::new(Reason::Unavailable, "this node is stopping; go on at another one"),
+            FeedEnd::Stopping => {
+                Refusal::new(Reason::Unavailable, "this node is stopping; go on at another one")
+            }
             FeedEnd::Storage(failure) => self.reader.storage_failure(&failure),
         }
     }
@@ -167,7 +171,8 @@ impl Watching {
 }
 
 fn overtaken(oldest: Revision) -> Refusal {
-    let text = format!("the changes that come next are no longer kept, the oldest revision is {oldest}; list again");
+    let text =
+        format!("the changes that come next are no longer kept, the oldest revision is {oldest}; list again");
     Refusal::new(Reason::Expired, text).at(oldest)
 }
 
