@@ -65,7 +65,7 @@ fn a_raw_object_that_is_read_holds_what_was_read() {
 fn event(kind: v1::watch_event::Type, object: Option<RawObject>) -> raw::v1::WatchEvent {
     use raw::v1::watch_event::Type;
     raw::v1::WatchEvent {
-        r#type: Type::try_from(i32::from(kind)).unwrap().into(),
+        r#type: Type::try_from(i32::from(kind)).expect("the same numbers").into(),
         object,
         revision: 9,
         initial_state_end: kind == v1::watch_event::Type::Bookmark,
