@@ -1,13 +1,17 @@
 //! Newtypes for the numbers that would otherwise be confused with one another.
 //!
-//! Each has only the arithmetic its meaning allows. `Epoch`, `Generation` and `Uid` join them with the objects that use them.
+//! Each has only the arithmetic its meaning allows. As JSON each is the bare number or text.
 
 use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A position in the store's one global history.
 ///
 /// An empty store is at revision 1 and its first write makes 2, as in etcd. Zero means "none".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
 pub struct Revision(u64);
 
 impl Revision {
@@ -94,5 +98,110 @@ impl fmt::Display for LeaseId {
 /// Wall-clock milliseconds since the Unix epoch, as stamped by the leader into each log entry.
 ///
 /// The state machine never reads a clock: this is the only time it knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
 pub struct Timestamp(pub u64);
+
+/// How often a lease has changed hands. No two holders of one lease share an epoch, and it never goes back, not even when the
+/// lease is deleted and made again. Zero means "never held".
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    #[must_use]
+    pub const fn successor(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// How often an object's spec has changed, counting its creation as the first time. Zero means "none seen yet".
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
+impl Generation {
+    /// Of an object just created.
+    pub const FIRST: Self = Self(1);
+
+    #[must_use]
+    pub const fn successor(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Tells an object from an earlier or later one of the same kind, namespace and name.
+///
+/// Opaque: only equality means anything. Empty means "not said".
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Uid(String);
+
+impl Uid {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// A fresh uid out of 128 random bits that the caller drew: a version 4 UUID (RFC 9562).
+    pub fn from_random(bits: u128) -> Self {
+        const VERSION: u128 = 0x4 << 76;
+        const VARIANT: u128 = 0x2 << 62;
+        let bits = bits & !(0xf << 76) & !(0x3 << 62) | VERSION | VARIANT;
+        let hex = format!("{bits:032x}");
+        let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+        Self(parts.join("-"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_is_a_version_4_uuid() {
+        assert_eq!(Uid::from_random(0).as_str(), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(Uid::from_random(u128::MAX).as_str(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(
+            Uid::from_random(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef).as_str(),
+            "01234567-89ab-4def-8123-456789abcdef"
+        );
+    }
+
+    #[test]
+    fn ids_are_bare_numbers_and_text_in_json() {
+        let json = serde_json::to_string(&(Epoch(3), Generation::FIRST, Revision::new(9), Uid::new("u")));
+        assert_eq!(json.unwrap(), r#"[3,1,9,"u"]"#);
+    }
+}

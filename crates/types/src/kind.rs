@@ -1,0 +1,204 @@
+//! What the server knows about a kind, and how a kind is described in Rust.
+//!
+//! Not here: the kinds (`kinds`) and how they are looked up (`registry`). Kinds of users' own have no `Kind`: what a
+//! `KindDefinition` says about them is served the same way.
+
+use std::sync::OnceLock;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::object::{Object, check_metadata};
+use crate::{FieldProblem, Problems, schema};
+
+/// A built-in kind in Rust: its types and what a schema cannot say about them.
+pub trait KindType {
+    const INFO: KindInfo;
+    type Spec: Serialize + DeserializeOwned + JsonSchema + 'static;
+    type Status: Serialize + DeserializeOwned + JsonSchema + 'static;
+
+    /// What is wrong with a spec that fits the schema. `problems` is at `.spec`.
+    fn check_spec(_spec: &Self::Spec, _problems: &mut Problems) {}
+
+    /// What is wrong with changing a spec so, beyond immutable fields. `problems` is at `.spec`.
+    fn check_change(_old: &Self::Spec, _new: &Self::Spec, _problems: &mut Problems) {}
+
+    /// What is wrong with changing a status so. `problems` is at `.status`.
+    fn check_status_change(_old: &Self::Status, _new: &Self::Status, _problems: &mut Problems) {}
+
+    /// What is wrong with an object of this name and spec. `problems` is at `.metadata.name`.
+    fn check_name(_name: &str, _spec: &Self::Spec, _problems: &mut Problems) {}
+}
+
+/// How a kind is called and shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindInfo {
+    /// `Workload`
+    pub name: &'static str,
+    /// `workloads`
+    pub plural: &'static str,
+    /// `workload`
+    pub singular: &'static str,
+    /// `wl`
+    pub short_names: &'static [&'static str],
+    /// False: it belongs to the whole cluster.
+    pub namespaced: bool,
+    /// The columns of a table for people, after the name.
+    pub columns: &'static [Column],
+    /// What field selectors may name, beside `metadata.name` and `metadata.namespace`: `status.stage`.
+    pub selectable_fields: &'static [&'static str],
+}
+
+/// A column of a table for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: &'static str,
+    /// Where its value is: `.spec.replicas`
+    pub path: &'static str,
+    pub kind: ColumnType,
+    /// 0 always; above that only in wide tables.
+    pub priority: u32,
+}
+
+impl Column {
+    pub const fn text(name: &'static str, path: &'static str) -> Self {
+        Self { name, path, kind: ColumnType::String, priority: 0 }
+    }
+
+    pub const fn integer(name: &'static str, path: &'static str) -> Self {
+        Self { name, path, kind: ColumnType::Integer, priority: 0 }
+    }
+
+    pub const fn boolean(name: &'static str, path: &'static str) -> Self {
+        Self { name, path, kind: ColumnType::Boolean, priority: 0 }
+    }
+
+    /// Milliseconds since 1970, shown as an age.
+    pub const fn time(name: &'static str, path: &'static str) -> Self {
+        Self { name, path, kind: ColumnType::Time, priority: 0 }
+    }
+
+    /// Only in wide tables.
+    #[must_use]
+    pub const fn wide(self) -> Self {
+        Self { priority: 1, ..self }
+    }
+
+    /// How old the object is. The last column of most tables.
+    pub const AGE: Self = Self::time("Age", ".metadata.createdMs");
+}
+
+/// What a column shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    String,
+    Integer,
+    Boolean,
+    Time,
+}
+
+impl ColumnType {
+    /// As users write it in a `KindDefinition`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+            Self::Time => "time",
+        }
+    }
+}
+
+/// A built-in kind for those who only know its name.
+pub struct Kind {
+    pub info: KindInfo,
+    schema: OnceLock<Value>,
+    generate: fn() -> Value,
+    check_types: fn(Option<&Object>, &Object, &mut Problems),
+}
+
+impl Kind {
+    pub(crate) const fn of<K: KindType>() -> Self {
+        Self {
+            info: K::INFO,
+            schema: OnceLock::new(),
+            generate: schema::schema_of::<K::Spec, K::Status>,
+            check_types: check_types::<K>,
+        }
+    }
+
+    /// `{"type":"object","properties":{"spec":…,"status":…}}`, made once.
+    pub fn schema(&self) -> &Value {
+        self.schema.get_or_init(self.generate)
+    }
+
+    fn part(&self, name: &str) -> &Value {
+        &self.schema()["properties"][name]
+    }
+
+    /// A spec with its defaults filled in. One that is null becomes an object.
+    pub fn defaults(&self, spec: Value) -> Value {
+        let mut spec = match spec {
+            Value::Null => Value::Object(serde_json::Map::new()),
+            spec => spec,
+        };
+        schema::fill_defaults(self.part("spec"), &mut spec);
+        spec
+    }
+
+    /// All that is wrong with an object of this kind: its metadata, its spec, its status, and what it changes of `old`.
+    /// Defaults are expected to be filled in.
+    pub fn validate(&self, old: Option<&Object>, new: &Object) -> Vec<FieldProblem> {
+        let mut problems = Problems::new();
+        check_metadata(self.info.namespaced, old.map(|old| &old.metadata), &new.metadata, &mut problems);
+        for (name, value) in [("spec", &new.spec), ("status", &new.status)] {
+            if value.is_null() && name == "status" {
+                continue;
+            }
+            problems.field(name, |problems| schema::check(self.part(name), value, problems));
+        }
+        if let Some(old) = old {
+            problems.field("spec", |problems| {
+                schema::check_immutable(self.part("spec"), &old.spec, &new.spec, problems);
+            });
+        }
+        (self.check_types)(old, new, &mut problems);
+        problems.into_found()
+    }
+}
+
+/// The checks in Rust, as far as the object can be read at all.
+fn check_types<K: KindType>(old: Option<&Object>, new: &Object, problems: &mut Problems) {
+    match new.spec::<K::Spec>() {
+        Ok(spec) => {
+            if !new.metadata.name.is_empty() {
+                problems.field("metadata", |problems| {
+                    problems.field("name", |problems| K::check_name(&new.metadata.name, &spec, problems));
+                });
+            }
+            problems.field("spec", |problems| {
+                K::check_spec(&spec, problems);
+                if let Some(old) = old.and_then(|old| old.spec::<K::Spec>().ok()) {
+                    K::check_change(&old, &spec, problems);
+                }
+            });
+        }
+        // The schema says the same, field by field; this is for whatever it might not know.
+        Err(problem) if problems.is_empty() => problems.field("spec", |it| it.report(problem.message)),
+        Err(_) => {}
+    }
+    if new.status.is_null() {
+        return;
+    }
+    match new.status::<K::Status>() {
+        Ok(status) => problems.field("status", |problems| {
+            if let Some(old) = old.and_then(|old| old.status::<K::Status>().ok()) {
+                K::check_status_change(&old, &status, problems);
+            }
+        }),
+        Err(problem) if problems.is_empty() => problems.field("status", |it| it.report(problem.message)),
+        Err(_) => {}
+    }
+}

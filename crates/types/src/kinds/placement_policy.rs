@@ -1,0 +1,228 @@
+//! PlacementPolicy: one version of the rules by which the scheduler places replicas.
+//!
+//! Versions are objects of their own, so that a new one can be tried on a part of the replicas and taken back by changing
+//! which one is active.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::placement::WhenUnsatisfiable;
+use crate::kind::{Column, KindInfo, KindType};
+use crate::names::{check_dns_label, check_label_key};
+use crate::object::Condition;
+use crate::selector::LabelSelector;
+use crate::{Generation, Problems, Revision, Timestamp};
+
+/// The kind.
+pub enum PlacementPolicy {}
+
+/// One version of a policy: for which replicas, for how many of them, and what it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementPolicySpec {
+    /// What it is a version of. Of one policy, at most one version is active for a replica.
+    #[schemars(extend("format" = "dns-label", "x-setpoint-immutable" = true))]
+    pub policy: String,
+    /// Which version: "v5", "v5-canary". Decisions and bindings name it.
+    #[schemars(extend("format" = "dns-label", "x-setpoint-immutable" = true))]
+    pub version: String,
+    /// For which replicas.
+    #[serde(default)]
+    pub scope: PolicyScope,
+    /// For how many of those in scope, in percent; which ones is decided by their uid. Below 100 another version takes the
+    /// rest.
+    #[serde(default = "hundred")]
+    #[schemars(range(max = 100))]
+    pub weight: u32,
+    /// Whether it is in force.
+    #[serde(default)]
+    pub activation: Activation,
+    /// If several policies are for a replica, the one with the higher precedence wins where they contradict.
+    #[serde(default)]
+    pub precedence: i32,
+    /// What it says.
+    #[serde(default)]
+    #[schemars(extend("x-setpoint-immutable" = true))]
+    pub rules: PlacementRules,
+    /// What has to be so before it is given more weight automatically.
+    #[serde(default)]
+    pub gate: PolicyGate,
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+/// For which replicas a policy is. All that is said must hold; nothing said means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PolicyScope {
+    /// Only in these namespaces.
+    #[schemars(extend("x-setpoint-list-type" = "set"))]
+    pub namespaces: Vec<String>,
+    /// Only replicas with these labels.
+    pub replicas: LabelSelector,
+    /// Only placements into these zones.
+    #[schemars(extend("x-setpoint-list-type" = "set"))]
+    pub zones: Vec<String>,
+    /// Only replicas of these priority classes.
+    #[schemars(extend("x-setpoint-list-type" = "set"))]
+    pub priority_classes: Vec<String>,
+}
+
+/// Whether a version of a policy is in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Activation {
+    /// Nobody follows it.
+    #[default]
+    Inactive,
+    /// The scheduler follows it for its share.
+    Active,
+    /// Replicas in its scope are not placed at all.
+    Paused,
+}
+
+/// What a policy says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PlacementRules {
+    /// Only nodes whose labels match, beside what the replicas say.
+    pub node_selector: LabelSelector,
+    /// How uneven zones may be, for workloads that say nothing about it.
+    #[schemars(range(min = 1))]
+    pub max_zone_skew: Option<u32>,
+    /// What if that cannot be.
+    pub when_unsatisfiable: WhenUnsatisfiable,
+    /// Whether nodes are filled one after the other or all alike.
+    pub strategy: ScoreStrategy,
+    /// How much each rule of the score counts, by its name. What is not named counts as it does without the policy.
+    pub scores: BTreeMap<String, u32>,
+    /// Replicas may not take the place of others.
+    pub forbid_preemption: bool,
+}
+
+/// Whether nodes are filled one after the other or all alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ScoreStrategy {
+    /// Rather empty nodes: room for bursts everywhere.
+    #[default]
+    Spread,
+    /// Rather full nodes: whole nodes stay free for large replicas.
+    Pack,
+}
+
+/// What has to be so before a version gets more weight. What cannot be told counts as not so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PolicyGate {
+    /// The weight is raised by so many percent at a time. 0: only by hand.
+    #[schemars(range(max = 100))]
+    pub step: u32,
+    /// How long a step must have been good.
+    pub interval_seconds: u32,
+    /// Components that must have seen the activation.
+    #[schemars(extend("x-setpoint-list-type" = "set"))]
+    pub required_components: Vec<String>,
+    /// Signals older than this count as missing.
+    #[schemars(range(min = 1))]
+    pub signal_max_age_seconds: u32,
+    /// The most replicas in scope that may be pending, in percent.
+    #[schemars(range(max = 100))]
+    pub max_pending_percent: u32,
+    /// Whether it is deactivated if a step is not good.
+    pub auto_rollback: bool,
+}
+
+impl Default for PolicyGate {
+    fn default() -> Self {
+        Self {
+            step: 0,
+            interval_seconds: 300,
+            required_components: Vec::new(),
+            signal_max_age_seconds: 30,
+            max_pending_percent: 5,
+            auto_rollback: true,
+        }
+    }
+}
+
+/// How far a version has come, and who follows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PlacementPolicyStatus {
+    /// The generation this status is about.
+    pub observed_generation: Generation,
+    /// The revision of its last activation, or of the last change of its weight.
+    pub activation_revision: Revision,
+    /// When that was, in milliseconds since 1970.
+    #[serde(rename = "activatedMs")]
+    pub activated: Option<Timestamp>,
+    /// The version that was active before.
+    pub previous_version: String,
+    /// Which component has seen how much.
+    #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["component"]))]
+    pub observed_by: Vec<ObservedBy>,
+    /// How many replicas were placed by it.
+    pub placed: u64,
+    /// How many in scope are pending.
+    pub pending: u32,
+    /// What is true of it now.
+    #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// How much a component has seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservedBy {
+    /// Who.
+    pub component: String,
+    /// Up to which revision.
+    pub revision: Revision,
+    /// When it said so, in milliseconds since 1970.
+    #[serde(default, rename = "timeMs")]
+    pub time: Timestamp,
+}
+
+impl KindType for PlacementPolicy {
+    const INFO: KindInfo = KindInfo {
+        name: "PlacementPolicy",
+        plural: "placementpolicies",
+        singular: "placementpolicy",
+        short_names: &["pp"],
+        namespaced: false,
+        columns: &[
+            Column::text("Policy", ".spec.policy"),
+            Column::text("Version", ".spec.version"),
+            Column::text("Activation", ".spec.activation"),
+            Column::integer("Weight", ".spec.weight"),
+            Column::AGE,
+        ],
+        selectable_fields: &["spec.policy", "spec.version", "spec.activation"],
+    };
+    type Spec = PlacementPolicySpec;
+    type Status = PlacementPolicyStatus;
+
+    fn check_spec(spec: &PlacementPolicySpec, problems: &mut Problems) {
+        problems.field("scope", |problems| {
+            for (name, words) in [("namespaces", &spec.scope.namespaces), ("zones", &spec.scope.zones)] {
+                problems.each(name, words, |problems, word| {
+                    if let Err(message) = check_dns_label(word) {
+                        problems.report(message);
+                    }
+                });
+            }
+        });
+        problems.field("rules", |problems| {
+            problems.field("scores", |problems| {
+                for name in spec.rules.scores.keys() {
+                    if let Err(message) = check_label_key(name) {
+                        problems.report_at(name, format!("as a key {message}"));
+                    }
+                }
+            });
+        });
+    }
+}

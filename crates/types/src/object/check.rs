@@ -1,0 +1,222 @@
+//! Whether metadata is well-formed, for objects of every kind, built-in or not.
+//!
+//! Not here: what only the stored objects can tell, such as whether an owner exists, and what deletion allows (the crate
+//! `objects`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Metadata, OwnerReference};
+use crate::Problems;
+use crate::names::{
+    check_dns_label, check_dns_subdomain, check_finalizer, check_kind, check_label_key, check_label_value,
+    check_name_prefix,
+};
+
+/// All annotations of one object together, as in Kubernetes.
+pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+
+/// Reports what is wrong with an object's metadata. `old` is the stored one, if there is one.
+pub fn check_metadata(namespaced: bool, old: Option<&Metadata>, new: &Metadata, problems: &mut Problems) {
+    problems.field("metadata", |problems| {
+        check_names(namespaced, new, problems);
+        check_labels(&new.labels, problems);
+        check_annotations(&new.annotations, problems);
+        check_finalizers(&new.finalizers, problems);
+        check_owners(new, problems);
+        if let Some(old) = old {
+            check_same(old, new, problems);
+        }
+    });
+}
+
+fn check_names(namespaced: bool, metadata: &Metadata, problems: &mut Problems) {
+    match (namespaced, metadata.namespace.as_str()) {
+        (true, namespace) => report_if(problems, "namespace", check_dns_label(namespace)),
+        (false, "") => {}
+        (false, _) => problems.report_at("namespace", "must be empty: the kind belongs to the whole cluster"),
+    }
+    match (metadata.name.as_str(), metadata.generate_name.as_str()) {
+        ("", "") => problems.report_at("name", "is required, or generateName in its place"),
+        ("", prefix) => report_if(problems, "generateName", check_name_prefix(prefix)),
+        (name, _) => report_if(problems, "name", check_dns_subdomain(name)),
+    }
+}
+
+fn check_labels(labels: &BTreeMap<String, String>, problems: &mut Problems) {
+    problems.field("labels", |problems| {
+        for (key, value) in labels {
+            problems.field(key, |problems| {
+                if let Err(message) = check_label_key(key) {
+                    problems.report(format!("as a key {message}"));
+                }
+                if let Err(message) = check_label_value(value) {
+                    problems.report(message);
+                }
+            });
+        }
+    });
+}
+
+fn check_annotations(annotations: &BTreeMap<String, String>, problems: &mut Problems) {
+    problems.field("annotations", |problems| {
+        for key in annotations.keys() {
+            if let Err(message) = check_label_key(key) {
+                problems.field(key, |problems| problems.report(format!("as a key {message}")));
+            }
+        }
+        let bytes: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if bytes > ANNOTATIONS_BYTES_MAX {
+            problems.report(format!("have {bytes} bytes together, the most is {ANNOTATIONS_BYTES_MAX}"));
+        }
+    });
+}
+
+fn check_finalizers(finalizers: &[String], problems: &mut Problems) {
+    let mut seen = BTreeSet::new();
+    problems.each("finalizers", finalizers, |problems, finalizer| {
+        if let Err(message) = check_finalizer(finalizer) {
+            problems.report(message);
+        }
+        if !seen.insert(finalizer.clone()) {
+            problems.report("is there twice");
+        }
+    });
+}
+
+fn check_owners(metadata: &Metadata, problems: &mut Problems) {
+    let mut seen = BTreeSet::new();
+    let mut controllers = 0;
+    problems.each("owners", &metadata.owners, |problems, owner| {
+        check_owner(metadata, owner, problems);
+        if !owner.uid.is_empty() && !seen.insert(owner.uid.clone()) {
+            problems.report_at("uid", "is that of another owner in the list");
+        }
+        controllers += usize::from(owner.controller);
+        if owner.controller && controllers > 1 {
+            problems.report_at("controller", "must be true for one owner at most");
+        }
+    });
+}
+
+fn check_owner(metadata: &Metadata, owner: &OwnerReference, problems: &mut Problems) {
+    report_if(problems, "kind", check_kind(&owner.kind));
+    report_if(problems, "name", check_dns_subdomain(&owner.name));
+    if owner.uid.is_empty() {
+        problems.report_at("uid", "must not be empty");
+    } else if owner.uid == metadata.uid {
+        problems.report_at("uid", "must not be the object's own");
+    }
+}
+
+/// What the server wrote stays as it is. Empty means the writer said nothing about it.
+fn check_same(old: &Metadata, new: &Metadata, problems: &mut Problems) {
+    if new.name != old.name {
+        problems.report_at("name", "cannot be changed");
+    }
+    if new.namespace != old.namespace {
+        problems.report_at("namespace", "cannot be changed");
+    }
+    if !new.uid.is_empty() && new.uid != old.uid {
+        problems.report_at("uid", "cannot be changed");
+    }
+    if old.deleted.is_some() && new.deleted.is_some() && new.deleted != old.deleted {
+        problems.report_at("deletedMs", "cannot be changed");
+    }
+}
+
+fn report_if(problems: &mut Problems, field: &str, verdict: Result<(), &'static str>) {
+    if let Err(message) = verdict {
+        problems.report_at(field, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Timestamp, Uid};
+
+    fn paths(namespaced: bool, old: Option<&Metadata>, new: &Metadata) -> Vec<String> {
+        let mut problems = Problems::new();
+        check_metadata(namespaced, old, new, &mut problems);
+        problems.into_found().into_iter().map(|problem| problem.path).collect()
+    }
+
+    fn good() -> Metadata {
+        Metadata {
+            namespace: "default".into(),
+            name: "web".into(),
+            uid: Uid::new("u"),
+            labels: [("app".to_owned(), "web".to_owned())].into(),
+            ..Metadata::default()
+        }
+    }
+
+    fn owner(uid: &str, controller: bool) -> OwnerReference {
+        OwnerReference {
+            kind: "Workload".into(),
+            name: "web".into(),
+            uid: Uid::new(uid),
+            controller,
+            ..OwnerReference::default()
+        }
+    }
+
+    #[test]
+    fn good_metadata_has_no_problems() {
+        assert!(paths(true, None, &good()).is_empty());
+        assert!(paths(true, Some(&good()), &good()).is_empty());
+        let generated = Metadata { name: String::new(), generate_name: "web-".into(), ..good() };
+        assert!(paths(true, None, &generated).is_empty());
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_its_path() {
+        let bad = Metadata {
+            namespace: "a.b".into(),
+            name: "Web".into(),
+            finalizers: vec!["a".into(), "a".into(), "/".into()],
+            owners: vec![owner("o", true), owner("o", true), owner("", false), owner("u", false)],
+            labels: [("a/b/c".to_owned(), "-".to_owned())].into(),
+            annotations: [("?".to_owned(), "x".repeat(ANNOTATIONS_BYTES_MAX))].into(),
+            ..good()
+        };
+        assert_eq!(
+            paths(true, None, &bad),
+            [
+                ".metadata.namespace",
+                ".metadata.name",
+                ".metadata.labels.\"a/b/c\"",
+                ".metadata.labels.\"a/b/c\"",
+                ".metadata.annotations.\"?\"",
+                ".metadata.annotations",
+                ".metadata.finalizers[1]",
+                ".metadata.finalizers[2]",
+                ".metadata.owners[1].uid",
+                ".metadata.owners[1].controller",
+                ".metadata.owners[2].uid",
+                ".metadata.owners[3].uid",
+            ]
+        );
+        assert_eq!(paths(false, None, &Metadata { name: String::new(), ..good() }), [
+            ".metadata.namespace",
+            ".metadata.name"
+        ]);
+    }
+
+    #[test]
+    fn identity_cannot_be_changed() {
+        let old = Metadata { deleted: Some(Timestamp(1)), ..good() };
+        let new = Metadata {
+            name: "other".into(),
+            namespace: "elsewhere".into(),
+            uid: Uid::new("v"),
+            deleted: Some(Timestamp(2)),
+            ..good()
+        };
+        assert_eq!(
+            paths(true, Some(&old), &new),
+            [".metadata.name", ".metadata.namespace", ".metadata.uid", ".metadata.deletedMs"]
+        );
+        assert!(paths(true, Some(&old), &Metadata { uid: Uid::default(), deleted: None, ..good() }).is_empty());
+    }
+}

@@ -1,0 +1,140 @@
+//! What is wrong with an object, field by field.
+//!
+//! Validation collects: whoever submits an object learns of every problem at once. `Problems` knows where in the object a
+//! check is, so that a check of a part need not know where the part is used.
+//!
+//! Not here: the checks themselves (`schema::check`, and `check` of each kind).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FieldProblem {
+    /// `.spec.template.resources.cpu`, `.spec.taints[2].key`
+    pub path: String,
+    /// What is wrong, so that it can be read after the path: "must be at least 1".
+    pub message: String,
+}
+
+impl FieldProblem {
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for FieldProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path, self.message)
+    }
+}
+
+/// Collects problems along a walk through an object.
+#[derive(Debug, Default)]
+pub struct Problems {
+    path: String,
+    found: Vec<FieldProblem>,
+}
+
+impl Problems {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes into a field for as long as `walk` runs.
+    pub fn field<T>(&mut self, name: &str, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let back = self.path.len();
+        push_field(&mut self.path, name);
+        let result = walk(self);
+        self.path.truncate(back);
+        result
+    }
+
+    /// Goes into an element of a list for as long as `walk` runs.
+    pub fn index<T>(&mut self, index: usize, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let back = self.path.len();
+        self.path.push_str(&format!("[{index}]"));
+        let result = walk(self);
+        self.path.truncate(back);
+        result
+    }
+
+    /// Goes into each element of a list field in turn.
+    pub fn each<T>(&mut self, name: &str, elements: &[T], mut walk: impl FnMut(&mut Self, &T)) {
+        self.field(name, |problems| {
+            for (index, element) in elements.iter().enumerate() {
+                problems.index(index, |problems| walk(problems, element));
+            }
+        });
+    }
+
+    /// Something is wrong here.
+    pub fn report(&mut self, message: impl Into<String>) {
+        self.found.push(FieldProblem { path: self.path.clone(), message: message.into() });
+    }
+
+    /// Something is wrong with a field of what is here.
+    pub fn report_at(&mut self, name: &str, message: impl Into<String>) {
+        self.field(name, |problems| problems.report(message));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// All of them, each once, in the order they were found.
+    pub fn into_found(self) -> Vec<FieldProblem> {
+        let mut found: Vec<FieldProblem> = Vec::with_capacity(self.found.len());
+        for problem in self.found {
+            if !found.contains(&problem) {
+                found.push(problem);
+            }
+        }
+        found
+    }
+}
+
+/// Names that could be mistaken for something else are quoted: `.metadata.labels."example.com/tier"`.
+fn push_field(path: &mut String, name: &str) {
+    path.push('.');
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '$');
+    if !name.is_empty() && name.chars().all(plain) {
+        path.push_str(name);
+    } else {
+        path.push_str(&serde_json::Value::from(name).to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_reported_where_the_walk_is() {
+        let mut problems = Problems::new();
+        problems.field("spec", |problems| {
+            problems.each("ports", &["ok", "bad"], |problems, port| {
+                if *port == "bad" {
+                    problems.report_at("name", "must not be bad");
+                }
+            });
+            problems.field("example.com/tier", |problems| problems.report("is odd"));
+        });
+        problems.report("as a whole");
+        let found: Vec<String> = problems.into_found().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [".spec.ports[1].name must not be bad", ".spec.\"example.com/tier\" is odd", " as a whole"]
+        );
+    }
+
+    #[test]
+    fn the_same_problem_is_reported_once() {
+        let mut problems = Problems::new();
+        problems.report_at("a", "is wrong");
+        problems.report_at("b", "is wrong");
+        problems.report_at("a", "is wrong");
+        assert_eq!(problems.into_found().len(), 2);
+    }
+}
