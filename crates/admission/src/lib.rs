@@ -12,11 +12,10 @@ pub mod kind;
 pub mod limits;
 pub mod path;
 pub mod policy;
-pub mod problem;
+mod problem;
 pub mod schema;
 mod size;
 
 pub use cel::Budget;
-pub use kind::{CustomKind, KindDefinitionSpec};
-pub use policy::{AdmissionPolicySpec, Policy, PolicySet};
-pub use problem::FieldProblem;
+pub use kind::CustomKind;
+pub use policy::{Policy, PolicySet};

@@ -113,9 +113,6 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return write!(f, ".");
-        }
         for step in &self.0 {
             match step {
                 Step::Field(name) if is_plain(name) => write!(f, ".{name}")?,
@@ -127,9 +124,21 @@ impl fmt::Display for Path {
     }
 }
 
+impl From<Path> for String {
+    fn from(path: Path) -> Self {
+        path.to_string()
+    }
+}
+
+impl From<&Path> for String {
+    fn from(path: &Path) -> Self {
+        path.to_string()
+    }
+}
+
 /// Needs no quotes.
 fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'))
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'))
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use setpoint_admission::kind::TakenNames;
 use setpoint_admission::limits::{
     DEFAULTED_BYTES_MAX, EVALUATION_COST_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX, PROBLEMS_MAX,
 };
-use setpoint_admission::policy::{Mutation, Operation, Request, Review};
-use setpoint_admission::{
-    AdmissionPolicySpec, Budget, CustomKind, FieldProblem, KindDefinitionSpec, Policy, PolicySet,
-};
+use setpoint_admission::policy::{Request, Review};
+use setpoint_admission::{Budget, CustomKind, Policy, PolicySet};
+use setpoint_types::FieldProblem;
+use setpoint_types::kinds::{AdmissionOperation, AdmissionPolicySpec, KindDefinitionSpec, Mutation, MutationType};
 
 /// Half of what a worker thread of the server has.
 const SMALL_STACK_BYTES: usize = 1 << 20;
@@ -265,13 +265,14 @@ fn a_rule_that_costs_too_much_refuses_the_object() {
 }
 
 fn mutated(expressions: &[&str]) -> Vec<String> {
-    let mutations = expressions.iter().map(|text| Mutation { expression: (*text).to_owned() }).collect();
+    let mutations = expressions.iter().map(|text| Mutation { kind: MutationType::JsonPatch, expression: (*text).to_owned() }).collect();
     let mut spec = AdmissionPolicySpec { mutations, ..AdmissionPolicySpec::default() };
     spec.matches.kinds = vec!["*".to_owned()];
     let policy = Policy::compile("bomb", &spec).unwrap_or_else(|problems| panic!("{problems:?}"));
     let object = json!({"spec": {"a": "x".repeat(1000)}});
     let request = Request {
-        operation: Operation::Create,
+        operation: AdmissionOperation::Create,
+        status: false,
         user: "user:jane",
         groups: &[],
         kind: "Workload",

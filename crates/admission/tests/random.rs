@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use setpoint_admission::cel::{Bindings, Expression, Scope};
 use setpoint_admission::kind::TakenNames;
-use setpoint_admission::{Budget, CustomKind, KindDefinitionSpec};
+use setpoint_admission::{Budget, CustomKind};
+use setpoint_types::kinds::KindDefinitionSpec;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "spec", "x.y/z"];
 

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 
-use cel::common::types::{CelBool, CelList, CelMap, CelString, DYN_TYPE, STRING_TYPE};
+use cel::common::types::{CelBool, CelInt, CelList, CelMap, CelString, DYN_TYPE, STRING_TYPE};
 use cel::common::value::{CowVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 use regex::{Regex, RegexBuilder};
@@ -60,8 +60,9 @@ fn weigh<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionE
 }
 
 fn tick<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
-    let cost: &i64 = args.get(1).ok_or(ExecutionError::MissingArgumentOrTarget)?.as_ref().try_into()?;
-    meter::pay(cost.unsigned_abs())?;
+    let cost = args.get(1).and_then(|cost| cost.downcast_ref::<CelInt>());
+    let cost = cost.ok_or(ExecutionError::MissingArgumentOrTarget)?;
+    meter::pay(cost.inner().unsigned_abs())?;
     first(args)
 }
 

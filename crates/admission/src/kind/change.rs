@@ -1,8 +1,8 @@
 //! Which changes of a definition its existing objects could not survive.
+use setpoint_types::FieldProblem;
+use setpoint_types::kinds::KindDefinitionSpec;
 
-use super::definition::KindDefinitionSpec;
 use crate::path::Path;
-use crate::problem::FieldProblem;
 use crate::schema::{ListType, Node, Values, inline, read};
 
 /// What may not change from `old` to `new`. Conditions may become stricter: an object is measured by them again where it

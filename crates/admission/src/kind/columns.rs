@@ -1,9 +1,9 @@
 //! Columns and selectable fields: both must lead to something that is there.
+use setpoint_types::FieldProblem;
+use setpoint_types::kinds::{DefinedColumn, DefinedColumnType};
 
-use super::definition::{DefinedColumn, DefinedColumnType};
 use crate::limits::{COLUMNS_MAX, SELECTABLE_FIELDS_MAX};
 use crate::path::{Path, Step};
-use crate::problem::FieldProblem;
 use crate::schema::{Node, Values};
 
 /// What is wrong with the columns.

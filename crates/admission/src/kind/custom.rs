@@ -1,15 +1,16 @@
 //! A kind that a user defined, ready to judge objects.
 
 use serde_json::{Map, Value};
+use setpoint_types::FieldProblem;
+use setpoint_types::kinds::{KindDefinitionSpec, UnknownFields};
 
 use super::columns::{check_columns, check_selectable};
-use super::definition::{KindDefinitionSpec, UnknownFields};
 use super::names::{TakenNames, check_names};
 use super::rules::{self, Check, Rules};
 use crate::cel::Budget;
 use crate::limits::{PROBLEMS_MAX, SCHEMA_BYTES_MAX};
 use crate::path::Path;
-use crate::problem::{FieldProblem, Finding};
+use crate::problem::Finding;
 use crate::size::written_bytes;
 use crate::schema::{self, Conditions, Node};
 

@@ -1,15 +1,13 @@
 //! Kinds that users define.
 //!
-//! `definition` is what they write, `custom` what becomes of it; the others are its parts.
+//! What they write is `setpoint_types::kinds::KindDefinitionSpec`, and `custom` is what becomes of it; the others are its parts.
 
 mod change;
 mod columns;
 mod custom;
-mod definition;
 mod names;
 mod rules;
 
 pub use change::check_change;
 pub use custom::CustomKind;
-pub use definition::{DefinedColumn, DefinedColumnType, KindDefinitionSpec, KindNames, KindScope, UnknownFields};
 pub use names::TakenNames;

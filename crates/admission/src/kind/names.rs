@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::definition::KindNames;
+use setpoint_types::FieldProblem;
+use setpoint_types::kinds::KindNames;
+use setpoint_types::names::{check_dns_label, check_kind};
+use setpoint_types::registry;
+
 use crate::path::Path;
-use crate::problem::FieldProblem;
 
-/// Longest name of a kind, as of a label.
-const NAME_CHARS_MAX: usize = 63;
-
-/// Names that other kinds answer to: their kind, plural, singular and short names. Commands take any of them, in any case.
+/// Names that other kinds of users answer to: kind, plural, singular and short names. Commands take any of them, in any
+/// case. Those of built-in kinds are taken without being listed.
 #[derive(Clone, Debug, Default)]
 pub struct TakenNames {
     /// In lower case, with the kind that has it.
@@ -17,63 +18,46 @@ pub struct TakenNames {
 }
 
 impl TakenNames {
-    /// Every name of a kind that exists.
-    pub fn add<'n>(&mut self, kind: &str, names: impl IntoIterator<Item = &'n str>) {
-        self.by_name.insert(kind.to_ascii_lowercase(), kind.to_owned());
-        for name in names {
-            self.by_name.insert(name.to_ascii_lowercase(), kind.to_owned());
+    /// The names of another kind.
+    pub fn add(&mut self, names: &KindNames) {
+        for (_, name) in given(names, &Path::root()) {
+            self.by_name.insert(name.to_ascii_lowercase(), names.kind.clone());
         }
-    }
-
-    fn owner(&self, name: &str) -> Option<&str> {
-        self.by_name.get(&name.to_ascii_lowercase()).map(String::as_str)
     }
 }
 
 /// What is wrong with the names.
 pub fn check_names(names: &KindNames, taken: &TakenNames, at: &Path) -> Vec<FieldProblem> {
     let mut problems = Vec::new();
-    let kind_place = at.clone().field("kind");
-    if !is_kind(&names.kind) {
-        let message = "must begin with an upper-case letter and consist of at most 63 letters and digits";
-        problems.push(FieldProblem::new(&kind_place, message));
-    }
-    let mut given = vec![(kind_place, names.kind.as_str())];
-    given.push((at.clone().field("plural"), &names.plural));
-    if !names.singular.is_empty() {
-        given.push((at.clone().field("singular"), &names.singular));
-    }
-    for (index, name) in names.short_names.iter().enumerate() {
-        given.push((at.clone().field("shortNames").index(index), name));
-    }
-    for (place, name) in &given[1..] {
-        if !is_word(name) {
-            let message = "must consist of at most 63 lower-case letters, digits and '-', and begin with a letter";
-            problems.push(FieldProblem::new(place, message));
-        }
-    }
+    let given = given(names, at);
     for (index, (place, name)) in given.iter().enumerate() {
-        if let Some(owner) = taken.owner(name) {
-            problems.push(FieldProblem::new(place, format!("is taken by the kind {owner}")));
+        let is_kind = index == 0;
+        let mut problem = |message: &str| problems.push(FieldProblem::new(place, message));
+        let checked = if is_kind { check_kind(name) } else { check_dns_label(name) };
+        if let Err(message) = checked {
+            problem(message);
+        } else if is_kind && registry::kind(name).is_some() {
+            problem("is a built-in kind");
+        } else if registry::look_up(name).is_some() {
+            problem("is a name of a built-in kind");
+        } else if let Some(owner) = taken.by_name.get(&name.to_ascii_lowercase()) {
+            problem(&format!("is taken by the kind {owner}"));
         }
-        // The singular is the kind in lower case more often than not.
-        let before = given[..index].iter().filter(|(other, _)| *place != at.clone().field("singular") || other != &given[0].0);
-        if before.map(|(_, other)| other).any(|other| other.eq_ignore_ascii_case(name)) {
-            problems.push(FieldProblem::new(place, "is given twice"));
+        // A name that is the kind in lower case says nothing new, and is what a singular mostly is.
+        if given[..index].iter().skip(1).any(|(_, other)| other == name) {
+            problem("is given twice");
         }
     }
     problems
 }
 
-fn is_kind(name: &str) -> bool {
-    name.len() <= NAME_CHARS_MAX
-        && name.starts_with(|c: char| c.is_ascii_uppercase())
-        && name.chars().all(|c| c.is_ascii_alphanumeric())
-}
-
-fn is_word(name: &str) -> bool {
-    name.len() <= NAME_CHARS_MAX
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && !name.ends_with('-')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+/// Each name and its place, the kind first.
+fn given<'n>(names: &'n KindNames, at: &Path) -> Vec<(Path, &'n str)> {
+    let mut given = vec![(at.clone().field("kind"), names.kind.as_str()), (at.clone().field("plural"), &names.plural)];
+    if !names.singular.is_empty() {
+        given.push((at.clone().field("singular"), &names.singular));
+    }
+    let short = |(index, name): (usize, &'n String)| (at.clone().field("shortNames").index(index), name.as_str());
+    given.extend(names.short_names.iter().enumerate().map(short));
+    given
 }

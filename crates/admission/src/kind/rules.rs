@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use setpoint_types::FieldProblem;
+use setpoint_types::kinds::KindRule;
 
-use crate::cel::{Bindings, Budget, EvaluateError, Expression, Scope};
+use crate::cel::{Bindings, Budget, Expression, Scope};
 use crate::limits::RULES_MAX;
 use crate::path::{Path, Step};
-use crate::problem::{FieldProblem, Finding};
-use crate::schema::{ListType, Node, Rule, Values};
+use crate::problem::Finding;
+use crate::schema::{ListType, Node, Values};
 
 const NEW: &str = "self";
 const OLD: &str = "oldSelf";
@@ -33,7 +35,7 @@ struct Compiled {
 }
 
 /// Compiles the rules of a schema, and those about the whole object.
-pub fn compile(schema: &Node, schema_at: &Path, whole: &[Rule], whole_at: &Path) -> Result<Rules, Vec<FieldProblem>> {
+pub fn compile(schema: &Node, schema_at: &Path, whole: &[KindRule], whole_at: &Path) -> Result<Rules, Vec<FieldProblem>> {
     let mut compiler = Compiler { problems: Vec::new(), count: 0 };
     let mut rules = compiler.place(schema, schema_at.clone(), true);
     let whole = compiler.rules(whole, whole_at, schema, true);
@@ -71,12 +73,12 @@ impl Compiler {
         rules
     }
 
-    fn rules(&mut self, rules: &[Rule], at: &Path, node: &Node, traced: bool) -> Vec<Compiled> {
+    fn rules(&mut self, rules: &[KindRule], at: &Path, node: &Node, traced: bool) -> Vec<Compiled> {
         let compile = |(index, rule)| self.rule(rule, at.clone().index(index), node, traced);
         rules.iter().enumerate().filter_map(compile).collect()
     }
 
-    fn rule(&mut self, rule: &Rule, at: Path, node: &Node, traced: bool) -> Option<Compiled> {
+    fn rule(&mut self, rule: &KindRule, at: Path, node: &Node, traced: bool) -> Option<Compiled> {
         self.count += 1;
         if self.count == RULES_MAX + 1 {
             self.problems.push(FieldProblem::new(&at, format!("there are more than {RULES_MAX} rules")));
@@ -104,7 +106,7 @@ impl Compiler {
         Some(Compiled { rule: expression?, transition, message, message_expression, path })
     }
 
-    fn path(&mut self, rule: &Rule, at: &Path, node: &Node) -> Path {
+    fn path(&mut self, rule: &KindRule, at: &Path, node: &Node) -> Path {
         let Some(written) = &rule.path else { return Path::root() };
         let place = at.clone().field("path");
         let Some(path) = Path::parse(written) else {
@@ -216,8 +218,7 @@ impl Check<'_> {
         let made = rule.message_expression.as_ref().map(|expression| expression.text(bindings, self.budget));
         match made {
             Some(Ok(text)) if !text.trim().is_empty() => text,
-            Some(Ok(_) | Err(EvaluateError::Failed(_) | EvaluateError::TooExpensive | EvaluateError::WrongType { .. }))
-            | None => rule.message.clone(),
+            Some(_) | None => rule.message.clone(),
         }
     }
 }

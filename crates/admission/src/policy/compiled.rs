@@ -1,11 +1,14 @@
 //! One policy, compiled: every expression of it was found good.
+use setpoint_types::FieldProblem;
+use setpoint_types::kinds::{
+    AdmissionAction, AdmissionMatch, AdmissionPolicySpec, FailurePolicy, MutationType, NamedExpression, Validation,
+};
+use setpoint_types::names::check_env_name;
 
-use super::definition::{Action, AdmissionPolicySpec, FailurePolicy, Reason, Validation};
-use super::matching::Matcher;
+use super::matching::check_match;
 use crate::cel::{Expression, Scope};
 use crate::limits::POLICY_EXPRESSIONS_MAX;
 use crate::path::Path;
-use crate::problem::FieldProblem;
 
 pub(super) const OBJECT: &str = "object";
 pub(super) const OLD_OBJECT: &str = "oldObject";
@@ -16,25 +19,26 @@ pub(super) const NAMESPACE_OBJECT: &str = "namespaceObject";
 #[derive(Debug)]
 pub struct Policy {
     pub(super) name: String,
-    pub(super) matcher: Matcher,
-    pub(super) conditions: Vec<Condition>,
-    pub(super) variables: Vec<CompiledVariable>,
+    pub(super) matches: AdmissionMatch,
+    pub(super) conditions: Vec<Named>,
+    /// Each by the name expressions use: `variables.team`.
+    pub(super) variables: Vec<Named>,
     pub(super) validations: Vec<CompiledValidation>,
-    pub(super) mutations: Vec<Expression>,
-    pub(super) action: Action,
+    pub(super) mutations: Vec<CompiledMutation>,
+    pub(super) actions: Vec<AdmissionAction>,
     pub(super) failure_policy: FailurePolicy,
+    pub(super) order: i32,
 }
 
 #[derive(Debug)]
-pub(super) struct Condition {
+pub(super) struct Named {
     pub name: String,
     pub expression: Expression,
 }
 
 #[derive(Debug)]
-pub(super) struct CompiledVariable {
-    /// As expressions write it: `variables.team`.
-    pub name: String,
+pub(super) struct CompiledMutation {
+    pub kind: MutationType,
     pub expression: Expression,
 }
 
@@ -43,8 +47,7 @@ pub(super) struct CompiledValidation {
     pub expression: Expression,
     pub message: String,
     pub message_expression: Option<Expression>,
-    pub reason: Reason,
-    pub field: Option<String>,
+    pub path: Option<String>,
 }
 
 impl Policy {
@@ -53,25 +56,25 @@ impl Policy {
         let scope = Scope::of(&[OBJECT, OLD_OBJECT, REQUEST, NAMESPACE_OBJECT]);
         let mut compiler = Compiler { scope, problems: Vec::new(), at: Path::root().field("spec") };
         compiler.check_counts(spec);
-        let matcher = Matcher::new(&spec.matches, &compiler.at.clone().field("match"));
-        let matcher = matcher.map_err(|found| compiler.problems.extend(found)).ok();
+        compiler.problems.extend(check_match(&spec.matches, &compiler.at.clone().field("match")));
         let conditions = compiler.conditions(spec);
         let variables = compiler.variables(spec);
         let validations = compiler.validations(spec);
         let mutations = compiler.mutations(spec);
-        match matcher {
-            Some(matcher) if compiler.problems.is_empty() => Ok(Self {
-                name: name.to_owned(),
-                matcher,
-                conditions,
-                variables,
-                validations,
-                mutations,
-                action: spec.action,
-                failure_policy: spec.failure_policy,
-            }),
-            _ => Err(compiler.problems),
+        if !compiler.problems.is_empty() {
+            return Err(compiler.problems);
         }
+        Ok(Self {
+            name: name.to_owned(),
+            matches: spec.matches.clone(),
+            conditions,
+            variables,
+            validations,
+            mutations,
+            actions: spec.actions.clone(),
+            failure_policy: spec.failure_policy,
+            order: spec.order,
+        })
     }
 
     pub fn name(&self) -> &str {
@@ -99,32 +102,31 @@ impl Compiler {
         }
     }
 
-    fn conditions(&mut self, spec: &AdmissionPolicySpec) -> Vec<Condition> {
+    fn conditions(&mut self, spec: &AdmissionPolicySpec) -> Vec<Named> {
         let mut conditions = Vec::new();
         for (index, condition) in spec.match_conditions.iter().enumerate() {
             let at = self.at.clone().field("matchConditions").index(index);
             let expression = self.expression(&condition.expression, at.field("expression"));
-            conditions.extend(expression.map(|expression| Condition { name: condition.name.clone(), expression }));
+            conditions.extend(expression.map(|expression| Named { name: condition.name.clone(), expression }));
         }
         conditions
     }
 
-    fn variables(&mut self, spec: &AdmissionPolicySpec) -> Vec<CompiledVariable> {
-        let mut variables: Vec<CompiledVariable> = Vec::new();
-        for (index, variable) in spec.variables.iter().enumerate() {
+    /// Each is in scope for those behind it.
+    fn variables(&mut self, spec: &AdmissionPolicySpec) -> Vec<Named> {
+        let mut variables = Vec::new();
+        for (index, NamedExpression { name, expression }) in spec.variables.iter().enumerate() {
             let at = self.at.clone().field("variables").index(index);
-            let begins_well = variable.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-            if !begins_well || !variable.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                let message = "must consist of letters, digits and '_', and not begin with a digit";
+            if let Err(message) = check_env_name(name) {
                 self.problems.push(FieldProblem::new(at.clone().field("name"), message));
             }
-            if spec.variables[..index].iter().any(|other| other.name == variable.name) {
+            if spec.variables[..index].iter().any(|other| other.name == *name) {
                 self.problems.push(FieldProblem::new(at.clone().field("name"), "is given twice"));
             }
-            let name = format!("variables.{}", variable.name);
-            let expression = self.expression(&variable.expression, at.field("expression"));
+            let expression = self.expression(expression, at.field("expression"));
+            let name = format!("variables.{name}");
             self.scope.add(&name);
-            variables.extend(expression.map(|expression| CompiledVariable { name, expression }));
+            variables.extend(expression.map(|expression| Named { name, expression }));
         }
         variables
     }
@@ -143,9 +145,9 @@ impl Compiler {
         let message_at = at.clone().field("messageExpression");
         let written = validation.message_expression.as_ref();
         let message_expression = written.and_then(|text| self.expression(text, message_at));
-        if validation.field.as_ref().is_some_and(|field| Path::parse(field).is_none()) {
+        if validation.path.as_ref().is_some_and(|path| Path::parse(path).is_none()) {
             let message = "must be the path of a field, such as .spec.replicas";
-            self.problems.push(FieldProblem::new(at.field("field"), message));
+            self.problems.push(FieldProblem::new(at.field("path"), message));
         }
         let message = match validation.message.trim() {
             "" => format!("must satisfy {}", validation.expression.trim()),
@@ -155,16 +157,16 @@ impl Compiler {
             expression: expression?,
             message,
             message_expression,
-            reason: validation.reason,
-            field: validation.field.clone(),
+            path: validation.path.clone(),
         })
     }
 
-    fn mutations(&mut self, spec: &AdmissionPolicySpec) -> Vec<Expression> {
+    fn mutations(&mut self, spec: &AdmissionPolicySpec) -> Vec<CompiledMutation> {
         let mut mutations = Vec::new();
         for (index, mutation) in spec.mutations.iter().enumerate() {
             let at = self.at.clone().field("mutations").index(index).field("expression");
-            mutations.extend(self.expression(&mutation.expression, at));
+            let expression = self.expression(&mutation.expression, at);
+            mutations.extend(expression.map(|expression| CompiledMutation { kind: mutation.kind, expression }));
         }
         mutations
     }

@@ -37,7 +37,8 @@ impl<'e, 'v> Evaluation<'e, 'v> {
     /// which could not be evaluated.
     pub fn applies(&mut self) -> Result<bool, String> {
         let mut failed = None;
-        for condition in &self.policy.conditions {
+        let policy = self.policy;
+        for condition in &policy.conditions {
             match self.is_true(&condition.expression) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),

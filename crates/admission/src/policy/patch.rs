@@ -5,16 +5,18 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use setpoint_types::kinds::MutationType;
 
 use crate::limits::{MUTATED_BYTES_MAX, MUTATED_DEPTH_MAX, PATCH_STEPS_MAX};
 use crate::size::{depth, written_bytes};
 
 /// Applies what an expression yielded.
-pub fn apply(object: &mut Value, patch: Value) -> Result<(), String> {
-    match patch {
-        Value::Object(fields) => merge(object, Value::Object(fields)),
-        Value::Array(steps) => step_by_step(object, steps)?,
-        _ => return Err("yields neither a map to merge nor a list of steps".to_owned()),
+pub fn apply(object: &mut Value, kind: MutationType, patch: Value) -> Result<(), String> {
+    match (kind, patch) {
+        (MutationType::Merge, patch @ Value::Object(_)) => merge(object, patch),
+        (MutationType::Merge, _) => return Err("yields no map to merge".to_owned()),
+        (MutationType::JsonPatch, Value::Array(steps)) => step_by_step(object, steps)?,
+        (MutationType::JsonPatch, _) => return Err("yields no list of steps".to_owned()),
     }
     check_size(object)
 }

@@ -1,22 +1,14 @@
 //! A write under review, and what comes of it.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use super::definition::Reason;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Operation {
-    Create,
-    Update,
-    UpdateStatus,
-    Delete,
-}
+use setpoint_types::kinds::AdmissionOperation;
 
 /// Who asks for what. Expressions see it as `request`.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    pub operation: Operation,
+    pub operation: AdmissionOperation,
+    /// Writes the status, and nothing else.
+    pub status: bool,
     pub user: &'a str,
     pub groups: &'a [String],
     pub kind: &'a str,
@@ -30,6 +22,7 @@ impl Request<'_> {
     pub(super) fn to_json(&self) -> Value {
         json!({
             "operation": self.operation,
+            "status": self.status,
             "user": self.user,
             "groups": self.groups,
             "kind": self.kind,
@@ -56,10 +49,9 @@ pub struct Review<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     pub policy: String,
-    pub reason: Reason,
     pub message: String,
     /// `.spec.replicas`, if the policy blames a field.
-    pub field: Option<String>,
+    pub path: Option<String>,
 }
 
 /// What a policy has to say without refusing anything.

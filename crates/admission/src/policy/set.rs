@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use setpoint_types::kinds::{AdmissionAction, FailurePolicy};
+
 use super::compiled::{CompiledValidation, Policy};
-use super::definition::{Action, FailurePolicy, Reason};
 use super::evaluation::{Evaluation, bindings};
+use super::matching;
 use super::mutate;
 use super::review::{Denial, Mutated, Note, Review, Verdict};
 use crate::cel::Budget;
 
-/// Policies in the order of their names, which is the order they act in.
+/// Policies in the order they act in: by their number, then by their names.
 #[derive(Clone, Debug, Default)]
 pub struct PolicySet {
     policies: Vec<Arc<Policy>>,
@@ -19,7 +21,7 @@ impl PolicySet {
     /// Of policies with different names.
     pub fn new(policies: impl IntoIterator<Item = Arc<Policy>>) -> Self {
         let mut policies: Vec<_> = policies.into_iter().collect();
-        policies.sort_by(|a, b| a.name.cmp(&b.name));
+        policies.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
         Self { policies }
     }
 
@@ -36,7 +38,7 @@ impl PolicySet {
     /// Asks every validation of every policy, and reports all that fail.
     pub fn judge(&self, review: &Review<'_>, budget: &mut Budget) -> Verdict {
         let mut verdict = Verdict::default();
-        let fits = |policy: &&Arc<Policy>| !policy.validations.is_empty() && policy.matcher.fits(review);
+        let fits = |policy: &&Arc<Policy>| !policy.validations.is_empty() && matching::fits(&policy.matches, review);
         let mut policies = self.policies.iter().filter(fits).peekable();
         if policies.peek().is_none() {
             return verdict;
@@ -76,15 +78,15 @@ fn unevaluated(policy: &Policy, validation: Option<&CompiledValidation>, problem
 }
 
 fn act(policy: &Policy, validation: Option<&CompiledValidation>, message: String, verdict: &mut Verdict) {
-    let name = policy.name.clone();
-    match policy.action {
-        Action::Deny => verdict.denials.push(Denial {
-            policy: name,
-            reason: validation.map_or(Reason::default(), |validation| validation.reason),
-            message,
-            field: validation.and_then(|validation| validation.field.clone()),
-        }),
-        Action::Warn => verdict.warnings.push(Note { policy: name, message }),
-        Action::Audit => verdict.audit.push(Note { policy: name, message }),
+    for action in &policy.actions {
+        let (policy, message) = (policy.name.clone(), message.clone());
+        match action {
+            AdmissionAction::Deny => {
+                let path = validation.and_then(|validation| validation.path.clone());
+                verdict.denials.push(Denial { policy, message, path });
+            }
+            AdmissionAction::Warn => verdict.warnings.push(Note { policy, message }),
+            AdmissionAction::Audit => verdict.audit.push(Note { policy, message }),
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Fills in what a user left out and the schema has a default for.
 
 use serde_json::Value;
+use setpoint_types::FieldProblem;
 
 use super::node::Node;
 use crate::limits::DEFAULTED_BYTES_MAX;
 use crate::path::{Path, Step};
-use crate::problem::FieldProblem;
 use crate::size::written_bytes;
 
 /// Fills in defaults. A field that is null where null is not allowed counts as left out. Defaults of a field's parts

@@ -4,10 +4,10 @@
 //! to look at an object to know when to stop.
 
 use serde_json::{Map, Value};
+use setpoint_types::FieldProblem;
 
 use crate::limits::{SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX};
 use crate::path::Path;
-use crate::problem::FieldProblem;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 

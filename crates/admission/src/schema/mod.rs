@@ -17,6 +17,6 @@ pub use conditions::Conditions;
 pub use defaults::default_fields;
 pub use fields::check_fields;
 pub use inline::inline;
-pub use node::{ListType, Node, Rule, Types, Values};
+pub use node::{ListType, Node, Types, Values};
 pub use read::read;
 pub use unknown::{find_unknown, remove_unknown};

@@ -2,26 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-/// A rule in CEL, as it is written in a definition or in a schema's `x-setpoint-rules`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Rule {
-    /// True for what is allowed. `self` is the value here, `oldSelf` what it was: a rule with `oldSelf` is asked on updates
-    /// only.
-    pub rule: String,
-    /// For people, if it is not.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// Yields the message; `message` stands in if it cannot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message_expression: Option<String>,
-    /// The field to blame, from here: `.ports`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-}
+use setpoint_types::kinds::KindRule;
 
 /// Which types a value may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +63,7 @@ pub struct Node {
     pub preserve_unknown: bool,
     pub immutable: bool,
     pub default: Option<Value>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<KindRule>,
 }
 
 impl Node {

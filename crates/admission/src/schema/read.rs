@@ -1,12 +1,13 @@
 //! Reads the tree of places off a schema, and finds everything in it that is not structural.
 
 use serde_json::{Map, Value};
+use setpoint_types::FieldProblem;
+use setpoint_types::kinds::KindRule;
 
 use super::keywords::{ALTERNATIVE, ALTERNATIVES, FORMATS, refused};
-use super::node::{ListType, Node, Rule, Types, Values};
+use super::node::{ListType, Node, Types, Values};
 use crate::limits::{SCHEMA_ALTERNATIVES_MAX, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX};
 use crate::path::Path;
-use crate::problem::FieldProblem;
 
 type Fields = Map<String, Value>;
 
@@ -97,7 +98,7 @@ impl Reader {
         })
     }
 
-    fn rules(&mut self, schema: &Fields, at: &Path) -> Vec<Rule> {
+    fn rules(&mut self, schema: &Fields, at: &Path) -> Vec<KindRule> {
         let Some(rules) = schema.get("x-setpoint-rules") else { return Vec::new() };
         serde_json::from_value(rules.clone()).unwrap_or_else(|error| {
             self.problem(at.clone().field("x-setpoint-rules"), format!("must be a list of rules: {error}"));

@@ -26,7 +26,8 @@ use setpoint_admission::cel::{Bindings, Expression, Scope};
 use setpoint_admission::kind::{TakenNames, check_change};
 use setpoint_admission::path::Path;
 use setpoint_admission::policy::{Mutated, Verdict};
-use setpoint_admission::{Budget, CustomKind, KindDefinitionSpec, Policy, PolicySet};
+use setpoint_admission::{Budget, CustomKind, Policy, PolicySet};
+use setpoint_types::kinds::{KindDefinitionSpec, KindNames};
 
 use parse::{WrittenReview, words, yaml};
 
@@ -59,7 +60,8 @@ impl Script {
     fn define(&mut self, definition: Value) -> Result<String, Box<dyn Error>> {
         let definition: KindDefinitionSpec = serde_json::from_value(definition)?;
         let mut taken = TakenNames::default();
-        taken.add("Workload", ["workloads", "workload", "wl"]);
+        let names = json!({"kind": "Restore", "plural": "restores", "shortNames": ["rs1"]});
+        taken.add(&serde_json::from_value::<KindNames>(names)?);
         match CustomKind::compile(&definition, &taken) {
             Ok(kind) => {
                 self.kind = Some(kind);
@@ -157,8 +159,8 @@ fn mutated(mutated: Mutated) -> String {
 fn verdict(verdict: Verdict) -> String {
     let mut text: Vec<String> = Vec::new();
     for denial in verdict.denials {
-        let field = denial.field.map(|field| format!(" {field}")).unwrap_or_default();
-        text.push(format!("denied by {} ({:?}){field}: {}", denial.policy, denial.reason, denial.message));
+        let path = denial.path.map(|path| format!(" {path}")).unwrap_or_default();
+        text.push(format!("denied by {}:{path} {}", denial.policy, denial.message));
     }
     text.extend(verdict.warnings.iter().map(|note| format!("warning of {}: {}", note.policy, note.message)));
     text.extend(verdict.audit.iter().map(|note| format!("audit of {}: {}", note.policy, note.message)));

@@ -4,8 +4,9 @@ use std::error::Error;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use setpoint_admission::policy::{Mutated, Operation, PolicySet, Request, Review, Verdict};
 use setpoint_admission::Budget;
+use setpoint_admission::policy::{Mutated, PolicySet, Request, Review, Verdict};
+use setpoint_types::kinds::AdmissionOperation;
 
 /// The first word, and the rest.
 pub fn words(line: &str) -> (&str, &str) {
@@ -27,8 +28,10 @@ pub fn backup(spec: Value) -> Value {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WrittenReview {
-    #[serde(default = "create")]
-    operation: Operation,
+    #[serde(default)]
+    operation: AdmissionOperation,
+    #[serde(default)]
+    status: bool,
     #[serde(default = "jane")]
     user: String,
     #[serde(default)]
@@ -42,10 +45,6 @@ pub struct WrittenReview {
     object: Option<Value>,
     old_object: Option<Value>,
     namespace_object: Option<Value>,
-}
-
-fn create() -> Operation {
-    Operation::Create
 }
 
 fn jane() -> String {
@@ -72,6 +71,7 @@ impl WrittenReview {
     fn review(&self) -> Review<'_> {
         let request = Request {
             operation: self.operation,
+            status: self.status,
             user: &self.user,
             groups: &self.groups,
             kind: &self.kind,
