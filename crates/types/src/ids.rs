@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 /// A position in the store's one global history.
 ///
 /// An empty store is at revision 1 and its first write makes 2, as in etcd. Zero means "none".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Revision(u64);
 
@@ -98,7 +100,9 @@ impl fmt::Display for LeaseId {
 /// Wall-clock milliseconds since the Unix epoch, as stamped by the leader into each log entry.
 ///
 /// The state machine never reads a clock: this is the only time it knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
@@ -149,9 +153,7 @@ impl fmt::Display for Generation {
 /// Tells an object from an earlier or later one of the same kind, namespace and name.
 ///
 /// Opaque: only equality means anything. Empty means "not said".
-#[derive(
-    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Uid(String);
 

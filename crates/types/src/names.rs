@@ -17,7 +17,9 @@ pub fn check_dns_label(text: &str) -> Result<(), &'static str> {
         return Err("must have at most 63 characters");
     }
     if !is_dns_label(text) {
-        return Err("must consist of lower-case letters, digits and '-', and begin and end with a letter or digit");
+        return Err(
+            "must consist of lower-case letters, digits and '-', and begin and end with a letter or digit",
+        );
     }
     Ok(())
 }
@@ -152,7 +154,11 @@ mod tests {
     fn names_fit_into_host_names() {
         let long = "a".repeat(63);
         let too_long = "a".repeat(64);
-        check(check_dns_label, &["a", "1", "web-1", &long], &["", "-a", "a-", "A", "a.b", "a/b", "ä", &too_long]);
+        check(
+            check_dns_label,
+            &["a", "1", "web-1", &long],
+            &["", "-a", "a-", "A", "a.b", "a/b", "ä", &too_long],
+        );
         let four = [long.as_str(); 4].join(".");
         check(
             check_dns_subdomain,

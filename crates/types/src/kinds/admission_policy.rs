@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{Column, KindInfo, KindType};
-use crate::names::{check_dns_label, check_kind};
+use crate::names::check_kind;
 use crate::object::Condition;
 use crate::selector::LabelSelector;
 use crate::{Generation, Problems, Revision};
@@ -73,10 +73,13 @@ pub struct AdmissionMatch {
     pub operations: Vec<AdmissionOperation>,
     /// In these namespaces. Empty: in all, and kinds of the whole cluster.
     #[serde(default)]
-    #[schemars(length(max = 1024), extend("x-setpoint-list-type" = "set"))]
+    #[schemars(
+        length(max = 1024),
+        extend("x-setpoint-list-type" = "set", "items" = {"type": "string", "format": "dns-label"})
+    )]
     pub namespaces: Vec<String>,
     /// Of objects with these labels. On an update the old or the new ones are enough.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "LabelSelector::is_everything")]
     pub labels: LabelSelector,
     /// Also writes of the status.
     #[serde(default)]
@@ -139,7 +142,7 @@ pub struct Validation {
     #[schemars(length(min = 1, max = 4096))]
     pub expression: String,
     /// For people, if it is not.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub message: String,
     /// Yields the message; `message` stands in if it cannot.
@@ -213,20 +216,17 @@ impl KindType for AdmissionPolicy {
                     problems.report(message);
                 }
             });
-            problems.each("namespaces", &spec.matches.namespaces, |problems, namespace| {
-                if let Err(message) = check_dns_label(namespace) {
-                    problems.report(message);
-                }
-            });
             if !spec.mutations.is_empty() && spec.matches.operations == [AdmissionOperation::Delete] {
-                problems.report_at("operations", "must have more than Delete for mutations to change something");
+                problems
+                    .report_at("operations", "must have more than Delete for mutations to change something");
             }
         });
         if spec.mutations.is_empty() && spec.validations.is_empty() {
             problems.report_at("validations", "must not be empty, or mutations must not");
         }
         if spec.actions.contains(&AdmissionAction::Deny) && spec.actions.contains(&AdmissionAction::Warn) {
-            problems.report_at("actions", "must not have both Deny and Warn: who is refused need not be warned");
+            problems
+                .report_at("actions", "must not have both Deny and Warn: who is refused need not be warned");
         }
     }
 }

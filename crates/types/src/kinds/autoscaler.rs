@@ -112,7 +112,7 @@ pub enum MetricType {
 }
 
 /// How fast the number may change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScaleBehaviour {
     /// Towards more.
@@ -121,51 +121,35 @@ pub struct ScaleBehaviour {
     pub down: ScaleRule,
 }
 
-impl Default for ScaleBehaviour {
-    fn default() -> Self {
-        let all = CountOrPercent::Percent(100);
-        Self {
-            up: ScaleRule { stabilization_seconds: 0, max_step: all, min_step: 4, period_seconds: 15, disabled: false },
-            down: ScaleRule {
-                stabilization_seconds: 300,
-                max_step: all,
-                min_step: 1,
-                period_seconds: 15,
-                disabled: false,
-            },
-        }
-    }
-}
-
 /// How fast the number may change in one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct ScaleRule {
-    /// Of all that was proposed in this time, the proposal that changes least is followed.
-    #[serde(default)]
+    /// Of all that was proposed in this time, the proposal that changes least is followed. Left out: 0 towards more, 300
+    /// towards fewer.
     #[schemars(range(max = 3600))]
-    pub stabilization_seconds: u32,
+    pub stabilization_seconds: Option<u32>,
     /// The most per period: a number, or a share of the replicas there are.
-    #[serde(default = "all")]
     pub max_step: CountOrPercent,
-    /// So many per period are allowed even if `maxStep` is less.
-    #[serde(default = "one")]
-    pub min_step: u32,
+    /// So many per period are allowed even if `maxStep` is less. Left out: 4 towards more, 1 towards fewer.
+    pub min_step: Option<u32>,
     /// How long a period is.
-    #[serde(default = "fifteen")]
     #[schemars(range(min = 1, max = 1800))]
     pub period_seconds: u32,
     /// No change in this direction.
-    #[serde(default)]
     pub disabled: bool,
 }
 
-fn all() -> CountOrPercent {
-    CountOrPercent::Percent(100)
-}
-
-fn fifteen() -> u32 {
-    15
+impl Default for ScaleRule {
+    fn default() -> Self {
+        Self {
+            stabilization_seconds: None,
+            max_step: CountOrPercent::Percent(100),
+            min_step: None,
+            period_seconds: 15,
+            disabled: false,
+        }
+    }
 }
 
 /// What was measured, proposed and done.
@@ -202,7 +186,7 @@ pub struct MetricStatus {
     /// Of which metric.
     pub name: String,
     /// Its value, written as its target is.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// How many replicas it proposes.
     #[serde(default)]
@@ -240,14 +224,16 @@ impl KindType for Autoscaler {
             if metric.target_amount().is_none() {
                 let message = match metric.kind {
                     MetricType::Utilization => "must be a whole number of percent above 0",
-                    MetricType::Average | MetricType::Total => "must be a number above 0 such as \"100\" or \"500m\"",
+                    MetricType::Average | MetricType::Total => {
+                        "must be a number above 0 such as \"100\" or \"500m\""
+                    }
                 };
                 problems.report_at("target", message);
             }
         });
         problems.field("behaviour", |problems| {
             for (name, rule) in [("up", &spec.behaviour.up), ("down", &spec.behaviour.down)] {
-                if !rule.disabled && rule.max_step.is_zero() && rule.min_step == 0 {
+                if !rule.disabled && rule.max_step.is_zero() && rule.min_step == Some(0) {
                     problems.field(name, |problems| {
                         problems.report_at("maxStep", "must not be 0 while minStep is 0: disable it instead");
                     });

@@ -39,7 +39,7 @@ pub struct BindingSpec {
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub node_epoch: Epoch,
     /// The zone the node is in.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub zone: String,
     /// What is reserved in which ledger. Given back when the binding is released.
@@ -51,7 +51,7 @@ pub struct BindingSpec {
     ))]
     pub reservations: Vec<Reservation>,
     /// The placement policy and its version that were in force.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub policy_version: String,
     /// The epoch of the scheduler's lease.
@@ -59,7 +59,7 @@ pub struct BindingSpec {
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub scheduler_epoch: Epoch,
     /// The name of the Decision that led to it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub decision: String,
 }
@@ -86,8 +86,10 @@ pub struct BindingStatus {
     #[serde(rename = "sinceMs")]
     pub since: Timestamp,
     /// Why, in one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Why, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// What was seen that led to it.
     pub evidence: Vec<Evidence>,
@@ -102,6 +104,7 @@ pub struct BindingStatus {
     /// The revision at which the reservations were given back.
     pub released_revision: Revision,
     /// The replica that makes its loss good.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub replacement: String,
     /// What is true of it now.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["type"]))]

@@ -30,8 +30,7 @@ pub struct DecisionSpec {
     #[schemars(extend("format" = "reason"))]
     pub action: String,
     /// What woke the component.
-    #[serde(default)]
-    pub cause: Cause,
+    pub cause: Option<Cause>,
     /// How long the object waited in the queue, in milliseconds.
     #[serde(default)]
     pub queue_wait_ms: u64,
@@ -48,11 +47,10 @@ pub struct DecisionSpec {
     #[serde(default)]
     pub cache_revisions: BTreeMap<String, Revision>,
     /// The placement policy and its version that were in force.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy_version: String,
     /// How many nodes were looked at.
-    #[serde(default)]
-    pub search: SearchScope,
+    pub search: Option<SearchScope>,
     /// How many nodes each filter ruled out.
     #[serde(default)]
     #[schemars(length(max = 64))]
@@ -91,10 +89,10 @@ pub struct DecisionSpec {
     #[serde(default)]
     pub detail: DetailLevel,
     /// The operation id of what was done.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub operation: String,
     /// A W3C trace id.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub trace: String,
     /// When it was decided, in milliseconds since 1970.
     #[serde(default, rename = "timeMs")]
@@ -106,6 +104,7 @@ pub struct DecisionSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct Cause {
     /// What: "Changed", "Timer", "Resync", "Retry".
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub trigger: String,
     /// The object whose change it was.
     pub object: Option<ObjectReference>,
@@ -132,10 +131,10 @@ pub struct FilterCount {
     /// The filter: "Resources", "Taints", "Zone".
     pub filter: String,
     /// More about it: the resource, the taint.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// Only nodes of this zone; all if it is left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub zone: String,
     /// How many.
     pub nodes: u32,
@@ -226,11 +225,11 @@ pub struct Verdict {
     /// Why, if it is not what was wanted.
     pub reason: Option<PendingReason>,
     /// For people.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub message: String,
     /// The node that was chosen, if one was.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// The revision of the effect; 0 if there was none.
     #[serde(default)]
@@ -269,7 +268,7 @@ pub struct WakeCondition {
     /// What: "QuotaFreed", "CapacityFreed", "NodeJoined", "PolicyActivated", "Timer".
     pub event: String,
     /// More about it: the ledger and the resource, the labels of the node.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// At the latest then, in milliseconds since 1970.
     #[serde(rename = "atMs")]

@@ -32,22 +32,22 @@ pub struct EventSpec {
     #[schemars(extend("format" = "reason", "x-setpoint-immutable" = true))]
     pub reason: String,
     /// What happened, for people.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024), extend("x-setpoint-immutable" = true))]
     pub message: String,
     /// Who says so: "scheduler", "agent/a1".
     #[schemars(length(min = 1, max = 253), extend("x-setpoint-immutable" = true))]
     pub component: String,
     /// The name of the Decision behind it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub decision: String,
     /// The operation id behind it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub operation: String,
     /// A W3C trace id.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub trace: String,
 }

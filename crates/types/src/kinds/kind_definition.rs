@@ -60,7 +60,7 @@ pub struct KindNames {
     #[schemars(extend("format" = "dns-label", "x-setpoint-immutable" = true))]
     pub plural: String,
     /// `database`. The kind in lower case if it is left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub singular: String,
     /// `db`
     #[serde(default)]
@@ -87,7 +87,7 @@ pub struct KindRule {
     #[schemars(length(min = 1, max = 4096))]
     pub rule: String,
     /// For people, if it is not.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Yields the message; `message` stands in if it cannot.
     #[serde(default)]

@@ -22,6 +22,7 @@ pub struct LeaseSpec {
     #[schemars(range(min = 1, max = 3600))]
     pub ttl_seconds: u32,
     /// Who should have it if several want it.
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub preferred_holder: String,
 }
@@ -37,6 +38,7 @@ impl Default for LeaseSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct LeaseStatus {
     /// Who has it. Empty: nobody.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub holder: String,
     /// Of the holder, or of the last one: no other holder has the same.
     pub epoch: Epoch,

@@ -65,9 +65,7 @@ pub use replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 pub use role::{AccessRule, Role, RoleSpec, RoleStatus};
 pub use role_binding::{RoleBinding, RoleBindingSpec, RoleBindingStatus};
 pub use rollout::{Rollout, RolloutPhase, RolloutStrategy};
-pub use template::{
-    EnvVar, OnDisconnect, Port, Protocol, ReplicaTemplate, RestartBackoff, RestartPolicy,
-};
+pub use template::{EnvVar, OnDisconnect, Port, Protocol, ReplicaTemplate, RestartBackoff, RestartPolicy};
 pub use workload::{Batch, Workload, WorkloadSpec};
 pub use workload_status::{
     DeadlineState, DeadlineStatus, LastAction, LastError, ReplicaCounts, RolloutStatus, WorkloadStatus,

@@ -18,6 +18,7 @@ pub enum Namespace {}
 #[serde(default, rename_all = "camelCase")]
 pub struct NamespaceSpec {
     /// What it is for, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub description: String,
     /// Its share wherever namespaces compete for attention, as in queues: twice the weight, twice the share.

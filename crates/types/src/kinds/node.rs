@@ -47,7 +47,7 @@ pub struct Taint {
     #[schemars(extend("format" = "label-key"))]
     pub key: String,
     /// More about it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("format" = "label-value"))]
     pub value: String,
     /// What it does.
@@ -93,10 +93,13 @@ pub struct NodeStatus {
 #[serde(default, rename_all = "camelCase")]
 pub struct AgentInfo {
     /// Its version.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// Where it can be reached.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub address: String,
     /// Changes when the host starts anew: what ran before is gone then.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub boot_id: String,
     /// When the agent started, in milliseconds since 1970.
     #[serde(rename = "startedMs")]
@@ -105,8 +108,10 @@ pub struct AgentInfo {
     #[schemars(extend("x-setpoint-list-type" = "set"))]
     pub runtimes: Vec<String>,
     /// The system it runs on: `linux`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub os: String,
     /// The processors' architecture: `x86_64`, `aarch64`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub arch: String,
 }
 

@@ -58,7 +58,7 @@ pub struct PendingCount {
     /// How many.
     pub count: u32,
     /// Why, for people.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Since when the first of them waits for this, in milliseconds since 1970.
     #[serde(default, rename = "sinceMs")]

@@ -15,9 +15,10 @@ use crate::selector::LabelSelector;
 #[serde(default, rename_all = "camelCase")]
 pub struct Placement {
     /// Only in these zones. Empty: in any.
-    #[schemars(extend("x-setpoint-list-type" = "set"))]
+    #[schemars(extend("x-setpoint-list-type" = "set", "items" = {"type": "string", "format": "dns-label"}))]
     pub zones: Vec<String>,
     /// Only on nodes whose labels match: `disk=ssd,gpu in (a100,h100)`.
+    #[serde(skip_serializing_if = "LabelSelector::is_everything")]
     pub node_selector: LabelSelector,
     /// Rather on nodes whose labels match.
     #[schemars(length(max = 32))]
@@ -55,6 +56,7 @@ pub struct NodePreference {
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
     /// Of the taint. Empty: of any.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
     /// Of the taint. Left out: any.
     pub value: Option<String>,
@@ -69,6 +71,7 @@ pub struct Toleration {
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
     /// Over what: `zone`, `node`, or a label of nodes.
+    #[schemars(extend("format" = "label-key"))]
     pub topology_key: String,
     /// The most replicas that one place may have more than the emptiest.
     #[serde(default = "one")]
@@ -103,6 +106,7 @@ pub struct Affinity {
     /// The labels of the other replicas.
     pub selector: LabelSelector,
     /// What counts as the same place: `zone`, `node`, or a label of nodes.
+    #[schemars(extend("format" = "label-key"))]
     pub topology_key: String,
     /// The replica waits rather than break the rule.
     #[serde(default)]
@@ -115,43 +119,32 @@ pub struct Affinity {
 
 impl Placement {
     pub(super) fn check(&self, problems: &mut Problems) {
-        problems.each("zones", &self.zones, |problems, zone| {
-            if let Err(message) = crate::names::check_dns_label(zone) {
-                problems.report(message);
-            }
-        });
         problems.each("tolerations", &self.tolerations, |problems, toleration| {
-            if !toleration.key.is_empty() {
-                report_key("key", &toleration.key, problems);
-            } else if toleration.value.is_some() {
+            if toleration.key.is_empty() && toleration.value.is_some() {
                 problems.report_at("value", "needs a key");
+            }
+            if !toleration.key.is_empty()
+                && let Err(message) = check_label_key(&toleration.key)
+            {
+                problems.report_at("key", message);
             }
             if toleration.seconds.is_some() && toleration.effect != Some(TaintEffect::NoExecute) {
                 problems.report_at("seconds", "is for the effect NoExecute only");
             }
         });
-        problems.each("spread", &self.spread, |problems, spread| {
-            report_key("topologyKey", &spread.topology_key, problems);
-        });
         for (name, affinities) in [("near", &self.near), ("apart", &self.apart)] {
             problems.each(name, affinities, |problems, affinity| {
-                report_key("topologyKey", &affinity.topology_key, problems);
                 if affinity.selector.is_everything() {
                     problems.report_at("selector", "must not be empty");
                 }
             });
         }
-        let near: BTreeSet<_> = self.near.iter().filter(|it| it.required).map(|it| (&it.selector, &it.topology_key)).collect();
+        let near: BTreeSet<_> =
+            self.near.iter().filter(|it| it.required).map(|it| (&it.selector, &it.topology_key)).collect();
         problems.each("apart", &self.apart, |problems, affinity| {
             if affinity.required && near.contains(&(&affinity.selector, &affinity.topology_key)) {
                 problems.report("contradicts a rule of near");
             }
         });
-    }
-}
-
-fn report_key(field: &str, key: &str, problems: &mut Problems) {
-    if let Err(message) = check_label_key(key) {
-        problems.report_at(field, message);
     }
 }

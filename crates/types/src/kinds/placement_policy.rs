@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::placement::WhenUnsatisfiable;
 use crate::kind::{Column, KindInfo, KindType};
-use crate::names::{check_dns_label, check_label_key};
 use crate::object::Condition;
 use crate::selector::LabelSelector;
-use crate::{Generation, Problems, Revision, Timestamp};
+use crate::{Generation, Revision, Timestamp};
 
 /// The kind.
 pub enum PlacementPolicy {}
@@ -60,12 +59,13 @@ fn hundred() -> u32 {
 #[serde(default, rename_all = "camelCase")]
 pub struct PolicyScope {
     /// Only in these namespaces.
-    #[schemars(extend("x-setpoint-list-type" = "set"))]
+    #[schemars(extend("x-setpoint-list-type" = "set", "items" = {"type": "string", "format": "dns-label"}))]
     pub namespaces: Vec<String>,
     /// Only replicas with these labels.
+    #[serde(skip_serializing_if = "LabelSelector::is_everything")]
     pub replicas: LabelSelector,
     /// Only placements into these zones.
-    #[schemars(extend("x-setpoint-list-type" = "set"))]
+    #[schemars(extend("x-setpoint-list-type" = "set", "items" = {"type": "string", "format": "dns-label"}))]
     pub zones: Vec<String>,
     /// Only replicas of these priority classes.
     #[schemars(extend("x-setpoint-list-type" = "set"))]
@@ -89,6 +89,7 @@ pub enum Activation {
 #[serde(default, rename_all = "camelCase")]
 pub struct PlacementRules {
     /// Only nodes whose labels match, beside what the replicas say.
+    #[serde(skip_serializing_if = "LabelSelector::is_everything")]
     pub node_selector: LabelSelector,
     /// How uneven zones may be, for workloads that say nothing about it.
     #[schemars(range(min = 1))]
@@ -98,6 +99,7 @@ pub struct PlacementRules {
     /// Whether nodes are filled one after the other or all alike.
     pub strategy: ScoreStrategy,
     /// How much each rule of the score counts, by its name. What is not named counts as it does without the policy.
+    #[schemars(extend("propertyNames" = {"format": "label-key"}))]
     pub scores: BTreeMap<String, u32>,
     /// Replicas may not take the place of others.
     pub forbid_preemption: bool,
@@ -160,6 +162,7 @@ pub struct PlacementPolicyStatus {
     #[serde(rename = "activatedMs")]
     pub activated: Option<Timestamp>,
     /// The version that was active before.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub previous_version: String,
     /// Which component has seen how much.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["component"]))]
@@ -204,25 +207,4 @@ impl KindType for PlacementPolicy {
     };
     type Spec = PlacementPolicySpec;
     type Status = PlacementPolicyStatus;
-
-    fn check_spec(spec: &PlacementPolicySpec, problems: &mut Problems) {
-        problems.field("scope", |problems| {
-            for (name, words) in [("namespaces", &spec.scope.namespaces), ("zones", &spec.scope.zones)] {
-                problems.each(name, words, |problems, word| {
-                    if let Err(message) = check_dns_label(word) {
-                        problems.report(message);
-                    }
-                });
-            }
-        });
-        problems.field("rules", |problems| {
-            problems.field("scores", |problems| {
-                for name in spec.rules.scores.keys() {
-                    if let Err(message) = check_label_key(name) {
-                        problems.report_at(name, format!("as a key {message}"));
-                    }
-                }
-            });
-        });
-    }
 }

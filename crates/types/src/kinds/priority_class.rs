@@ -23,7 +23,7 @@ pub struct PriorityClassSpec {
     #[serde(default)]
     pub default: bool,
     /// What it is for, for people.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub description: String,
 }

@@ -65,7 +65,7 @@ pub struct HttpAction {
     /// The name of one of the template's ports.
     pub port: String,
     /// Begins with `/`; `/` if it is left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
 }
 
@@ -84,7 +84,7 @@ pub struct GrpcAction {
     /// The name of one of the template's ports.
     pub port: String,
     /// The service to ask for; the whole server if it is left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub service: String,
 }
 

@@ -20,7 +20,7 @@ pub struct ReplicaSpec {
     #[schemars(extend("format" = "dns-subdomain", "x-setpoint-immutable" = true))]
     pub workload: String,
     /// The ReplicaSet it belongs to.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub replica_set: String,
     /// The revision of the template it was made from.
@@ -63,12 +63,16 @@ pub struct ReplicaStatus {
     /// What it waits for, if it waits.
     pub blocked: Option<Blocked>,
     /// The node it is bound to.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// Tells that node from a later one of its name.
+    #[serde(skip_serializing_if = "Uid::is_empty")]
     pub node_uid: Uid,
     /// The name of its Binding.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub binding: String,
     /// The name of the last Decision about it.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub decision: String,
     /// How often it was tried to find a node.
     pub schedule_attempts: u32,
@@ -150,6 +154,7 @@ pub struct Blocked {
     /// Why.
     pub reason: PendingReason,
     /// Why, for people: "needs 500m cpu, the best node has 420m".
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Since when, in milliseconds since 1970.
     #[serde(rename = "sinceMs")]
@@ -167,8 +172,10 @@ pub struct Exit {
     /// The signal that ended it, if one did.
     pub signal: Option<i32>,
     /// In one word: "Completed", "Error", "OutOfMemory", "Killed", "ProbeFailed".
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// For people.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// When it had started, in milliseconds since 1970.
     #[serde(rename = "startedMs")]

@@ -5,10 +5,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Problems;
 use crate::kind::{Column, KindInfo, KindType};
 use crate::names::check_kind;
 use crate::object::Condition;
-use crate::Problems;
 
 /// The kind.
 pub enum Role {}
@@ -22,6 +22,7 @@ const VERBS: [&str; 10] =
 #[serde(default, rename_all = "camelCase")]
 pub struct RoleSpec {
     /// What for, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub description: String,
     /// What is allowed.
@@ -77,7 +78,8 @@ impl KindType for Role {
             });
             problems.each("kinds", &rule.kinds, |problems, kind| {
                 if !is_kind_pattern(kind) {
-                    problems.report("must be like Workload, Workload/status, Workload/*, */status, * or keys");
+                    problems
+                        .report("must be like Workload, Workload/status, Workload/*, */status, * or keys");
                 }
             });
             problems.each("names", &rule.names, |problems, name| {

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Problems;
 use crate::kind::{Column, KindInfo, KindType};
 use crate::object::Condition;
-use crate::Problems;
 
 /// The kind.
 pub enum RoleBinding {}
@@ -26,7 +26,10 @@ pub struct RoleBindingSpec {
     pub subjects: Vec<String>,
     /// Only in these namespaces. Empty: everywhere, kinds of the whole cluster included.
     #[serde(default)]
-    #[schemars(length(max = 1024), extend("x-setpoint-list-type" = "set"))]
+    #[schemars(
+        length(max = 1024),
+        extend("x-setpoint-list-type" = "set", "items" = {"type": "string", "format": "dns-label"})
+    )]
     pub namespaces: Vec<String>,
 }
 
@@ -59,14 +62,11 @@ impl KindType for RoleBinding {
 
     fn check_spec(spec: &RoleBindingSpec, problems: &mut Problems) {
         problems.each("subjects", &spec.subjects, |problems, subject| {
-            let known = subject.split_once(':').is_some_and(|(sort, name)| SUBJECTS.contains(&sort) && !name.is_empty());
+            let known = subject
+                .split_once(':')
+                .is_some_and(|(sort, name)| SUBJECTS.contains(&sort) && !name.is_empty());
             if !known {
                 problems.report("must be like user:jane, group:deployers, node:a1 or controller:autoscaler");
-            }
-        });
-        problems.each("namespaces", &spec.namespaces, |problems, namespace| {
-            if let Err(message) = crate::names::check_dns_label(namespace) {
-                problems.report(message);
             }
         });
     }

@@ -79,7 +79,8 @@ impl Rollout {
             && self.max_surge.is_zero()
             && self.max_unavailable.is_zero()
         {
-            problems.report_at("maxUnavailable", "must not be 0 while maxSurge is 0: nothing could ever change");
+            problems
+                .report_at("maxUnavailable", "must not be 0 while maxSurge is 0: nothing could ever change");
         }
         if matches!(self.max_unavailable, CountOrPercent::Percent(percent) if percent > 100) {
             problems.report_at("maxUnavailable", "must be at most 100%");

@@ -16,7 +16,10 @@ use crate::quantity::{Amounts, Unit};
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaTemplate {
     /// Labels of the replicas.
-    #[schemars(extend("propertyNames" = {"format": "label-key"}))]
+    #[schemars(extend(
+        "propertyNames" = {"format": "label-key"},
+        "additionalProperties" = {"type": "string", "format": "label-value"}
+    ))]
     pub labels: BTreeMap<String, String>,
     /// Annotations of the replicas.
     #[schemars(extend("propertyNames" = {"format": "label-key"}))]
@@ -50,6 +53,7 @@ pub struct ReplicaTemplate {
     /// Where it may run.
     pub placement: Placement,
     /// The name of a PriorityClass. Left out: the default class, or priority 0 if there is none.
+    #[schemars(extend("format" = "dns-subdomain"))]
     pub priority_class: Option<String>,
 
     /// Until it succeeds once, the other probes are not asked.
@@ -111,7 +115,7 @@ pub struct EnvVar {
     #[schemars(extend("format" = "env-name"))]
     pub name: String,
     /// Its value.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
 }
 
@@ -188,31 +192,15 @@ impl ReplicaTemplate {
         if self.image.is_none() && self.command.is_empty() {
             problems.report_at("command", "is required, or an image");
         }
-        self.check_labels(problems);
         self.check_ports(problems);
         self.check_limits(problems);
         self.check_probes(problems);
         problems.field("placement", |problems| self.placement.check(problems));
-        if let Some(class) = &self.priority_class
-            && let Err(message) = crate::names::check_dns_subdomain(class)
-        {
-            problems.report_at("priorityClass", message);
-        }
         if self.restart_backoff.initial_seconds > self.restart_backoff.max_seconds {
             problems.field("restartBackoff", |problems| {
                 problems.report_at("initialSeconds", "must not be more than maxSeconds");
             });
         }
-    }
-
-    fn check_labels(&self, problems: &mut Problems) {
-        problems.field("labels", |problems| {
-            for (key, value) in &self.labels {
-                if let Err(message) = crate::names::check_label_value(value) {
-                    problems.report_at(key, message);
-                }
-            }
-        });
     }
 
     fn check_ports(&self, problems: &mut Problems) {
@@ -229,7 +217,8 @@ impl ReplicaTemplate {
             for (dimension, limit) in self.limits.iter() {
                 let reserved = self.resources.get(dimension).unwrap_or(0);
                 if Unit::of_dimension(dimension) == Unit::Count {
-                    problems.report_at(dimension, "is counted in whole things: what is reserved is the limit");
+                    problems
+                        .report_at(dimension, "is counted in whole things: what is reserved is the limit");
                 } else if limit < reserved {
                     problems.report_at(dimension, "must not be less than what is reserved in resources");
                 }

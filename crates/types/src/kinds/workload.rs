@@ -14,9 +14,6 @@ use crate::kind::{Column, KindInfo, KindType};
 /// The kind.
 pub enum Workload {}
 
-/// The most replicas of one workload: each is an object, and a workload's are listed together.
-const REPLICAS_MAX: u32 = 100_000;
-
 /// What to run, and how many.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -86,9 +83,6 @@ impl KindType for Workload {
     type Status = WorkloadStatus;
 
     fn check_spec(spec: &WorkloadSpec, problems: &mut Problems) {
-        if spec.replicas > REPLICAS_MAX {
-            problems.report_at("replicas", format!("must be at most {REPLICAS_MAX}"));
-        }
         problems.field("template", |problems| spec.template.check(problems));
         problems.field("rollout", |problems| spec.rollout.check(problems));
         if spec.batch.is_some() {

@@ -79,11 +79,13 @@ pub struct RolloutStatus {
     /// The last revision that was complete: what a failed rollout goes back to.
     pub stable_revision: u64,
     /// The name of the newest revision's ReplicaSet.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub replica_set: String,
     /// When it last made progress, in milliseconds since 1970.
     #[serde(rename = "progressMs")]
     pub progress: Timestamp,
     /// What it waits for, if it is held.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
@@ -92,12 +94,14 @@ pub struct RolloutStatus {
 #[serde(default, rename_all = "camelCase")]
 pub struct LastAction {
     /// What: "EnsureReplica", "RequestRelease".
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub action: String,
     /// On what.
     pub object: ObjectReference,
     /// How often by now.
     pub attempt: u32,
     /// The operation id it was tried under.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub operation: String,
     /// When, in milliseconds since 1970.
     #[serde(rename = "timeMs")]
@@ -111,8 +115,10 @@ pub struct LastAction {
 #[serde(default, rename_all = "camelCase")]
 pub struct LastError {
     /// In one word, for programs.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// For people.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// When, in milliseconds since 1970.
     #[serde(rename = "timeMs")]

@@ -197,10 +197,10 @@ mod tests {
                 ".metadata.owners[3].uid",
             ]
         );
-        assert_eq!(paths(false, None, &Metadata { name: String::new(), ..good() }), [
-            ".metadata.namespace",
-            ".metadata.name"
-        ]);
+        assert_eq!(
+            paths(false, None, &Metadata { name: String::new(), ..good() }),
+            [".metadata.namespace", ".metadata.name"]
+        );
     }
 
     #[test]
@@ -217,6 +217,8 @@ mod tests {
             paths(true, Some(&old), &new),
             [".metadata.name", ".metadata.namespace", ".metadata.uid", ".metadata.deletedMs"]
         );
-        assert!(paths(true, Some(&old), &Metadata { uid: Uid::default(), deleted: None, ..good() }).is_empty());
+        assert!(
+            paths(true, Some(&old), &Metadata { uid: Uid::default(), deleted: None, ..good() }).is_empty()
+        );
     }
 }

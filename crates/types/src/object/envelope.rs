@@ -28,8 +28,7 @@ pub struct Object {
 
 impl Object {
     pub fn new(kind: impl Into<String>, namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        let metadata =
-            Metadata { namespace: namespace.into(), name: name.into(), ..Metadata::default() };
+        let metadata = Metadata { namespace: namespace.into(), name: name.into(), ..Metadata::default() };
         Self { kind: kind.into(), metadata, spec: Value::Null, status: Value::Null }
     }
 
@@ -138,7 +137,8 @@ mod tests {
 
     #[test]
     fn an_object_is_camel_case_json_without_what_says_nothing() {
-        let mut object = Object::new("Workload", "default", "web").with_spec(&Spec { size: 3, ..Spec::default() });
+        let mut object =
+            Object::new("Workload", "default", "web").with_spec(&Spec { size: 3, ..Spec::default() });
         object.metadata.uid = Uid::new("u1");
         object.metadata.revision = Revision::new(7);
         object.metadata.generation = Generation(2);

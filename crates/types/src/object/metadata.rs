@@ -25,7 +25,7 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Uid::is_empty")]
     pub uid: Uid,
     /// The revision of the last change.
-    #[serde(skip_serializing_if = "Revision::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub revision: Revision,
     /// Moves by one whenever the spec changes, and when deletion begins.
     #[serde(skip_serializing_if = "is_default")]
@@ -71,7 +71,9 @@ impl Metadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
+    /// "Workload", "Namespace".
     pub kind: String,
+    /// The owner's name.
     pub name: String,
     /// The owner with this uid and no other: a later object of the same name is not it.
     pub uid: Uid,

@@ -153,9 +153,11 @@ mod tests {
 
     #[test]
     fn what_is_no_amount_is_refused_by_name() {
-        for (text, word) in
-            [(r#"{"gpu": "1.5"}"#, "gpu"), (r#"{"cpu": 1.5}"#, "did not match"), (r#"{"cpu": -1}"#, "did not match")]
-        {
+        for (text, word) in [
+            (r#"{"gpu": "1.5"}"#, "gpu"),
+            (r#"{"cpu": 1.5}"#, "did not match"),
+            (r#"{"cpu": -1}"#, "did not match"),
+        ] {
             let error = serde_json::from_str::<Amounts>(text).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");
         }

@@ -155,7 +155,11 @@ mod tests {
     #[test]
     fn processors_are_counted_in_thousandths() {
         let good = [("500m", 500), ("2", 2000), ("0.25", 250), ("1.5", 1500), ("0", 0), ("0.1000", 100)];
-        check(Unit::Milli, &good, &["", "m", "-1", "1.", ".5", "0.0001", "1.5m", "1k", "1e3", "1 ", "+1", "١"]);
+        check(
+            Unit::Milli,
+            &good,
+            &["", "m", "-1", "1.", ".5", "0.0001", "1.5m", "1k", "1e3", "1 ", "+1", "١"],
+        );
     }
 
     #[test]
@@ -165,7 +169,10 @@ mod tests {
         assert_eq!(Unit::Byte.parse("8Ei"), Err(QuantityError::TooLarge));
         assert_eq!(Unit::Byte.parse("7.5Ei"), Ok(15 << 59));
         assert_eq!(Unit::Byte.parse(&"9".repeat(40)), Err(QuantityError::TooLarge));
-        assert_eq!(Unit::Byte.parse(&format!("0.{}Ei", "3".repeat(40))), Err(QuantityError::TooFine("the smallest step is 1")));
+        assert_eq!(
+            Unit::Byte.parse(&format!("0.{}Ei", "3".repeat(40))),
+            Err(QuantityError::TooFine("the smallest step is 1"))
+        );
     }
 
     #[test]

@@ -143,10 +143,10 @@ fn has_type(expected: &Value, value: &Value) -> bool {
 
 fn type_names(expected: &Value) -> String {
     match expected {
-        Value::Array(alternatives) => {
-            alternatives.iter().map(type_names).collect::<Vec<_>>().join(" or ")
+        Value::Array(alternatives) => alternatives.iter().map(type_names).collect::<Vec<_>>().join(" or "),
+        Value::String(name) if name == "integer" || name == "array" || name == "object" => {
+            format!("an {name}")
         }
-        Value::String(name) if name == "integer" || name == "array" || name == "object" => format!("an {name}"),
         other => format!("a {}", plain(other)),
     }
 }
@@ -208,7 +208,7 @@ mod tests {
                 ".colour must be one of red, green, is blue",
                 ".cpu must be a number such as \"500m\" or \"2\"",
                 ".list must not be empty",
-                ".map.\"a/b/c\" as a key must have a host name before the '/'",
+                ".map.\"a/b/c\" as a key must consist of letters, digits, '-', '_' and '.', and begin and end with a letter or digit",
                 ".map.\"a/b/c\" must be a string, is integer",
                 ".name must consist of lower-case letters, digits and '-', and begin and end with a letter or digit",
                 ".text must have at most 2 characters",

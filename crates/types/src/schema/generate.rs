@@ -99,7 +99,8 @@ fn bound_integers(words: &mut Map<String, Value>) {
         Some("uint16") => (None, Some(u64::from(u16::MAX))),
         Some("uint32") => (None, Some(u64::from(u32::MAX))),
         Some("int32") => (Some(i64::from(i32::MIN)), Some(i32::MAX as u64)),
-        Some("uint64" | "int64" | "uint") => (None, None),
+        Some("int64") => (None, Some(i64::MAX as u64)),
+        Some("uint64") => (None, None),
         _ => return,
     };
     words.remove("format");

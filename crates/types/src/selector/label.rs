@@ -197,7 +197,8 @@ impl fmt::Display for LabelSelector {
 impl fmt::Display for LabelRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.key;
-        let list = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let list =
+            |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
         match &self.operator {
             LabelOperator::Equals(value) => write!(f, "{key}={value}"),
             LabelOperator::NotEquals(value) => write!(f, "{key}!={value}"),
