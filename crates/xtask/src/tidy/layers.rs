@@ -19,6 +19,7 @@ const CONFINED: &[(&str, &str)] = &[
 
 /// The server's insides and the crates built on them. Everybody else is a client of the public interface.
 const SERVER_SIDE: &[(&str, &[&str])] = &[
+    ("setpoint-admission", &["setpoint-apiserver"]),
     ("setpoint-apiserver", &["setpoint-server"]),
     ("setpoint-consensus", &["setpoint-apiserver", "setpoint-server"]),
     ("setpoint-objects", &["setpoint-admission", "setpoint-apiserver", "setpoint-server"]),
@@ -26,7 +27,7 @@ const SERVER_SIDE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that know no wire format.
-const WIRELESS: &[&str] = &["setpoint-objects", "setpoint-store", "setpoint-types"];
+const WIRELESS: &[&str] = &["setpoint-admission", "setpoint-objects", "setpoint-store", "setpoint-types"];
 
 /// Builds whole clusters for tests, and therefore may depend on everything.
 const TESTKIT: &str = "setpoint-testkit";
