@@ -13,6 +13,7 @@ use setpoint_apiserver::housekeeping::Housekeeping;
 use setpoint_apiserver::leader::LeaderDesk;
 use setpoint_apiserver::lease::{Lessor, LessorOptions, Renewals};
 use setpoint_apiserver::metrics::Metrics;
+use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::write::{ClusterCommits, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Catalog, Index, ReadLimits, Reader};
 use setpoint_apiserver::quota::Quota;
@@ -211,8 +212,11 @@ async fn assemble(
 /// What the object API reads and writes with.
 fn writer(context: &Context) -> Writer {
     let (replica, quota) = (context.replica.clone(), context.quota.clone());
+    let reader = reader(context);
+    let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
     Writer {
-        reader: reader(context),
+        reader,
+        definitions,
         commits: Arc::new(ClusterCommits { replica, quota }),
         clock: Arc::new(SystemClock),
         #[expect(
@@ -251,6 +255,7 @@ impl Parts {
         tasks.spawn(self.context.lessor.clone().run(stop.clone()));
         tasks.spawn(self.context.collector.clone().run(stop.clone()));
         let Reader { store, hub, catalog, index, halt, .. } = self.objects.reader.clone();
+        tasks.spawn(self.objects.definitions.clone().run(hub.clone(), halt.clone(), stop.clone()));
         tasks.spawn(index.run(store, hub, catalog, halt, stop.clone()));
         let renewals_stop = self.renewals_stop.clone();
         tasks.spawn(async move {

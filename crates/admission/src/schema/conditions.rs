@@ -29,7 +29,8 @@ impl Conditions {
             .with_pattern_options(patterns)
             .should_validate_formats(true);
         let validator = options.build(&conditions_of(schema)).map_err(|error| {
-            let place = Path::in_value(pointer(error.instance_path().as_str()).iter().map(String::as_str), schema);
+            let place =
+                Path::in_value(pointer(error.instance_path().as_str()).iter().map(String::as_str), schema);
             format!("at {place}: {}", message(&error))
         })?;
         Ok(Self { validator })
@@ -37,10 +38,15 @@ impl Conditions {
 
     /// What does not hold for `value`, up to a limit.
     pub fn check(&self, value: &Value) -> Vec<Finding> {
-        let check = || self.validator.iter_errors(value).take(PROBLEMS_MAX).map(|error| unmet(&error, value)).collect();
+        let check = || {
+            self.validator.iter_errors(value).take(PROBLEMS_MAX).map(|error| unmet(&error, value)).collect()
+        };
         // Regular expressions are known to panic on rare patterns. A value that cannot be checked is not let through.
         catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|_| {
-            vec![Finding { path: Path::root(), message: "could not be checked against its schema".to_owned() }]
+            vec![Finding {
+                path: Path::root(),
+                message: "could not be checked against its schema".to_owned(),
+            }]
         })
     }
 }
@@ -57,9 +63,9 @@ fn conditions_of(schema: &Value) -> Value {
             "default" | "examples" => continue,
             "const" | "enum" | "required" | "type" | "dependentRequired" => value.clone(),
             "properties" => match value {
-                Value::Object(fields) => {
-                    Value::Object(fields.iter().map(|(name, field)| (name.clone(), conditions_of(field))).collect())
-                }
+                Value::Object(fields) => Value::Object(
+                    fields.iter().map(|(name, field)| (name.clone(), conditions_of(field))).collect(),
+                ),
                 other => other.clone(),
             },
             _ => match value {

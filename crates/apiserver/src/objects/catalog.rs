@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use setpoint_admission::CustomKind;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_objects::{Topology, write};
 use setpoint_types::registry;
@@ -32,6 +33,7 @@ pub struct Kind {
 pub enum Rules {
     None,
     BuiltIn(&'static setpoint_types::Kind),
+    Custom(Arc<CustomKind>),
 }
 
 impl fmt::Debug for Rules {
@@ -39,6 +41,7 @@ impl fmt::Debug for Rules {
         f.write_str(match self {
             Self::None => "None",
             Self::BuiltIn(_) => "BuiltIn",
+            Self::Custom(_) => "Custom",
         })
     }
 }

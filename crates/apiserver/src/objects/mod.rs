@@ -11,6 +11,7 @@
 //! | [`selection`], [`attributes`], [`pick`] | selectors, and what they see of an object |
 //! | [`index`] | labels and selectable fields of all objects, in memory |
 //! | [`event`], [`feed`] | changes as events, shared by all watches; where they come from |
+//! | [`definitions`] | kinds and policies that users define |
 //! | [`write`] | everything that changes objects |
 //! | [`catalog`] | the kinds that are served |
 //! | [`error`] | refusals, and the table of their codes |
@@ -21,6 +22,7 @@
 
 pub mod attributes;
 pub mod catalog;
+pub mod definitions;
 pub mod error;
 mod event;
 mod feed;

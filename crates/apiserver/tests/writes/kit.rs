@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::json;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::{Halt, ProposeError};
@@ -114,10 +115,17 @@ impl Node {
             watches_overtaken: Default::default(),
             halt: Halt::new(CancellationToken::new()),
         };
-        let local = Arc::new(Local { store, hub, log_index: Mutex::new(0), now: AtomicU64::new(1_000) });
+        let local = Arc::new(Local {
+            store: store.clone(),
+            hub,
+            log_index: Mutex::new(0),
+            now: AtomicU64::new(1_000),
+        });
         let drawn = AtomicU64::new(0);
+        let definitions = Arc::new(Definitions::new(store.clone(), reader.catalog.clone()));
         let writer = Writer {
             reader,
+            definitions,
             commits: local.clone(),
             clock: local.clone(),
             draw: Arc::new(move || u128::from(drawn.fetch_add(1, Ordering::Relaxed))),

@@ -1,27 +1,92 @@
 //! What a kind's own rules say about the result of a write.
 
+use serde_json::{Value, json};
+use setpoint_admission::kind::check_change;
+use setpoint_admission::path::Path;
+use setpoint_admission::{Budget, CustomKind, Policy};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::{Metadata, Object};
 use setpoint_types as types;
+use setpoint_types::kinds::KindDefinitionSpec;
 
 use crate::objects::catalog::{Kind, Rules};
+use crate::objects::definitions::{ADMISSION_POLICY, Definitions, KIND_DEFINITION};
 use crate::objects::error::Refusal;
 
 /// How many problems a refusal lists: it has to fit into the trailers of a response.
 const PROBLEMS_MAX: usize = 32;
 
 /// Refuses what the kind does not allow, with everything that is wrong.
-pub fn admit(kind: &Kind, before: Option<&Object>, object: &Object) -> Result<(), Refusal> {
+pub fn admit(
+    kind: &Kind,
+    before: Option<&Object>,
+    object: &Object,
+    definitions: &Definitions,
+    budget: &mut Budget,
+) -> Result<(), Refusal> {
     let problems = match &kind.rules {
-        Rules::BuiltIn(rules) => rules.validate(before.map(typed).as_ref(), &typed(object)),
+        Rules::BuiltIn(rules) => {
+            let mut problems = rules.validate(before.map(typed).as_ref(), &typed(object));
+            if problems.is_empty() {
+                problems = defined(before, object, definitions);
+            }
+            problems
+        }
+        Rules::Custom(rules) => {
+            let mut found = types::Problems::new();
+            let old = before.map(|before| typed_metadata(&before.metadata));
+            let new = typed_metadata(&object.metadata);
+            types::object::check_metadata(kind.info.namespaced, old.as_ref(), &new, &mut found);
+            let mut problems = found.into_found();
+            problems.extend(rules.validate(before.map(json_of).as_ref(), &json_of(object), budget));
+            problems
+        }
         Rules::None => Vec::new(),
     };
     if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
 }
 
-fn invalid(problems: Vec<types::FieldProblem>) -> Refusal {
-    let first = problems.first().map(|it| format!("{} {}", it.path, it.message)).unwrap_or_default();
+/// What is wrong with a definition that has the right shape.
+fn defined(before: Option<&Object>, object: &Object, definitions: &Definitions) -> Vec<types::FieldProblem> {
+    match object.kind.as_str() {
+        KIND_DEFINITION => {
+            let Ok(spec) = serde_json::from_value::<KindDefinitionSpec>(object.spec.clone()) else {
+                return vec![types::FieldProblem::new(".spec", "cannot be read")];
+            };
+            let taken = definitions.taken_names(&object.metadata.name);
+            let mut problems = CustomKind::compile(&spec, &taken).err().unwrap_or_default();
+            let old =
+                before.and_then(|it| serde_json::from_value::<KindDefinitionSpec>(it.spec.clone()).ok());
+            if let Some(old) = old {
+                problems.extend(check_change(&old, &spec, &Path::root().field("spec")));
+            }
+            problems
+        }
+        ADMISSION_POLICY => match serde_json::from_value(object.spec.clone()) {
+            Ok(spec) => Policy::compile(&object.metadata.name, &spec).err().unwrap_or_default(),
+            Err(_) => vec![types::FieldProblem::new(".spec", "cannot be read")],
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The object as expressions see it.
+pub fn json_of(object: &Object) -> Value {
+    let mut json = json!({
+        "kind": object.kind,
+        "metadata": setpoint_objects::metadata::to_json(&object.metadata),
+        "spec": object.spec,
+    });
+    if !object.status.is_null() {
+        json["status"] = object.status.clone();
+    }
+    json
+}
+
+pub fn invalid(problems: Vec<types::FieldProblem>) -> Refusal {
+    let sentence = |it: &types::FieldProblem| format!("{} {}", it.path, it.message).trim_start().to_owned();
+    let first = problems.first().map(sentence).unwrap_or_default();
     let message = match problems.len() {
         0 | 1 => first,
         many => format!("{first}; and {} more", many - 1),

@@ -6,6 +6,7 @@
 //! | [`intent`] | what one write wants of one object |
 //! | [`request`] | requests as intents, guards and ledger operations |
 //! | [`admit`] | what a kind's rules say about the result |
+//! | [`policies`] | what policies make of it |
 //! | [`commit`] | decisions as one commit, and what its refusal means |
 //! | [`answer`] | what was committed, as the client is told |
 //! | [`options`] | what every write may carry, and who sent it |
@@ -17,9 +18,10 @@
 mod admit;
 mod answer;
 mod commit;
-mod convert;
+pub(super) mod convert;
 mod intent;
 mod options;
+mod policies;
 mod request;
 mod writer;
 

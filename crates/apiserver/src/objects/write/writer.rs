@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use setpoint_admission::Budget;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_consensus::Clock;
 use setpoint_objects::owners::VisibleOwner;
 use setpoint_objects::write::{Context, Fresh, Outcome};
-use setpoint_objects::{Metadata, Object, OwnerReference};
+use setpoint_objects::{Metadata, Object, OwnerReference, Subresource};
 use setpoint_store::command::Range;
 use setpoint_types::{KeyRange, Revision};
 
@@ -20,15 +21,18 @@ use super::commit::{self, Change, Commits, Extra, KeyOp, Setback};
 use super::convert;
 use super::intent::{Decision, Intent};
 use super::options::{Draw, Options};
+use super::policies::Asked;
 use crate::objects::catalog::Kind;
+use crate::objects::definitions::{ADMISSION_POLICY, Definitions, KIND_DEFINITION};
 use crate::objects::error::Refusal;
-use crate::objects::key::ObjectName;
+use crate::objects::key::{self, ObjectName};
 use crate::objects::reader::{Reader, blocking};
 
 #[derive(Clone)]
 pub struct Writer {
     pub reader: Reader,
     pub commits: Arc<dyn Commits>,
+    pub definitions: Arc<Definitions>,
     pub clock: Arc<dyn Clock>,
     pub draw: Draw,
     pub limits: WriteLimits,
@@ -93,6 +97,10 @@ impl Writer {
             let commits = changes.iter().any(|it| it.op.is_some()) || !extra.ledgers.is_empty();
             if !current && (prepared.is_err() || options.dry_run || !commits) {
                 self.reader.barrier.pass().await?;
+                if prepared.is_err() {
+                    // The kind may be new, and this node's copy of it not compiled yet.
+                    self.refresh_definitions().await?;
+                }
                 current = true;
                 continue;
             }
@@ -104,7 +112,10 @@ impl Writer {
             let commit = commit::assemble(options, extra, &changes);
             match self.commits.commit(commit, bytes).await {
                 Ok(done) if done.repeated => return Ok(Done::Before { revision: done.revision }),
-                Ok(done) => return Ok(Done::Now { revision: done.revision, written }),
+                Ok(done) => {
+                    self.note_definitions(intents).await?;
+                    return Ok(Done::Now { revision: done.revision, written });
+                }
                 Err(error) => match commit::setback(error, options, extra) {
                     Setback::Race => {}
                     Setback::Refused(refusal) => return Err(refusal),
@@ -113,6 +124,20 @@ impl Writer {
         }
         let text = "others changed the object faster than this write could; try again, or name the revision you read";
         Err(Refusal::new(Reason::Conflict, text))
+    }
+
+    /// A kind or policy that was just written is in force before its writer is answered.
+    async fn note_definitions(&self, intents: &[Intent]) -> Result<(), Refusal> {
+        if !intents.iter().any(|it| [KIND_DEFINITION, ADMISSION_POLICY].contains(&it.kind())) {
+            return Ok(());
+        }
+        self.refresh_definitions().await
+    }
+
+    async fn refresh_definitions(&self) -> Result<(), Refusal> {
+        let definitions = self.definitions.clone();
+        let refreshed = blocking(move || definitions.refresh()).await?;
+        refreshed.map_err(|failure| self.reader.read_failure(failure))
     }
 
     /// The revision of the request's operation, if this node knows that it was done.
@@ -150,6 +175,9 @@ impl Writer {
             return Err(Refusal::new(Reason::Invalid, text));
         }
         let stored = self.stored(stored_key.clone()).await?;
+        if matches!(intent, Intent::Delete(..)) && kind.name() == KIND_DEFINITION {
+            self.check_unused(stored.as_ref())?;
+        }
         let written =
             self.decide(intent, &kind, &key, stored.as_ref(), Fresh { uid: &uid, suffix: &suffix }, options)?;
         if stored.is_none() && !prepared.makes_namespace(&key.namespace) {
@@ -184,12 +212,21 @@ impl Writer {
             owners: &lookup,
         };
         let decision = intent.decide(&kind.for_rules(), key, stored, fresh, &context)?;
+        let (policies, mut budget) = (self.definitions.policies(), Budget::for_request());
+        let asked = Asked { policies: &policies, options, before: stored };
         let (outcome, warnings, taken) = match decision {
-            Decision::Final(outcome) => (outcome, Vec::new(), Vec::new()),
-            Decision::Draft(draft) => {
+            Decision::Final(outcome) => {
+                let warnings = asked.judge(None, false, &mut budget)?;
+                (outcome, warnings, Vec::new())
+            }
+            Decision::Draft(mut draft) => {
+                let status = draft.subresource() == Subresource::Status;
+                let mut said = asked.mutate(&mut draft, &mut budget)?;
                 let done = draft.finish().map_err(convert::refused)?;
-                admit::admit(kind, stored, done.outcome.object())?;
-                (done.outcome, done.warnings, done.taken)
+                let object = done.outcome.object();
+                admit::admit(kind, stored, object, &self.definitions, &mut budget)?;
+                said.extend(asked.judge(Some(object), status, &mut budget)?);
+                (done.outcome, [done.warnings, said].concat(), done.taken)
             }
         };
         let encoded = convert::encoded(outcome.object());
@@ -219,6 +256,20 @@ impl Writer {
                 "what is stored under the object's key is no object; restore a backup",
             )
         })
+    }
+
+    /// A kind that has objects stays defined: without it nobody could read or delete them. One that is created at the same
+    /// moment is not seen; it comes back with the definition.
+    fn check_unused(&self, definition: Option<&Object>) -> Result<(), Refusal> {
+        let Some(kind) = definition.and_then(|it| it.spec["names"]["kind"].as_str()) else { return Ok(()) };
+        let count = Range { count_only: true, ..Range::latest(key::of_kind(kind)) };
+        let found =
+            self.reader.store.range(&count).map_err(|failure| self.reader.read_failure(failure))?.count;
+        if found == 0 {
+            return Ok(());
+        }
+        let text = format!("there are objects of the kind {kind}, {found} of them; delete them first");
+        Err(Refusal::new(Reason::Conflict, text))
     }
 
     /// An owner as this node sees it now, in the namespace of what it owns or in the whole cluster.
