@@ -219,7 +219,7 @@ mod tests {
             ("/setpoint.ledger/a%2fb", "", format!("get ledgers {cluster}")),
             ("/setpoint.hold/shop/leader", "", "get Lease leader in namespace shop".to_owned()),
             ("/setpoint.epoch/shop/", "/setpoint.epoch/shop0", "list Lease in namespace shop".to_owned()),
-            ("/registry/x", "", format!("get keys from /registry/x {cluster}")),
+            ("/registry/x", "", format!("get keys /registry/x {cluster}")),
         ] {
             assert_eq!(needs(key, end), [expected], "{key} to {end}");
         }
@@ -254,6 +254,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
         /// INVARIANT A3: no write of etcd's services reaches a key of an object.
         #[test]
         fn a_write_that_touches_a_reserved_key_is_refused(start in any_key(), end in any_key(), inside in any_key()) {
@@ -270,7 +272,9 @@ mod tests {
         #[test]
         fn the_needs_of_a_read_cover_every_key_of_it(start in any_key(), end in any_key(), key in any_key()) {
             let read = range(&start, &end);
-            prop_assume!(read.contains(key.as_bytes()));
+            if !read.contains(key.as_bytes()) {
+                return Ok(());
+            }
             let needs = key_watch(&read);
             let own = key_watch(&KeyRange::Single(Bytes::from(key.clone())));
             let [own] = &own[..] else { return Err(TestCaseError::fail("one key, one need")) };

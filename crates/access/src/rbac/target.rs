@@ -76,11 +76,13 @@ impl fmt::Display for Target<'_> {
             Name::Any => {}
             Name::One(name) => write!(f, " {}", Brief(name))?,
             Name::Keys(range) => {
-                write!(f, " from {}", Brief(&String::from_utf8_lossy(range.start())))?;
+                let start = String::from_utf8_lossy(range.start());
                 match range {
-                    KeyRange::Single(_) => {}
-                    KeyRange::Span { end, .. } => write!(f, " to {}", Brief(&String::from_utf8_lossy(end)))?,
-                    KeyRange::From(_) => write!(f, " on")?,
+                    KeyRange::Single(_) => write!(f, " {}", Brief(&start))?,
+                    KeyRange::Span { end, .. } => {
+                        write!(f, " from {} to {}", Brief(&start), Brief(&String::from_utf8_lossy(end)))?;
+                    }
+                    KeyRange::From(_) => write!(f, " from {} on", Brief(&start))?,
                 }
             }
         }
