@@ -19,6 +19,7 @@ const CONFINED: &[(&str, &str)] = &[
 
 /// The server's insides and the crates built on them. Everybody else is a client of the public interface.
 const SERVER_SIDE: &[(&str, &[&str])] = &[
+    ("setpoint-access", &["setpoint-apiserver", "setpoint-server"]),
     ("setpoint-admission", &["setpoint-apiserver"]),
     ("setpoint-apiserver", &["setpoint-server"]),
     ("setpoint-consensus", &["setpoint-apiserver", "setpoint-server"]),
@@ -27,7 +28,8 @@ const SERVER_SIDE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that know no wire format.
-const WIRELESS: &[&str] = &["setpoint-admission", "setpoint-objects", "setpoint-store", "setpoint-types"];
+const WIRELESS: &[&str] =
+    &["setpoint-access", "setpoint-admission", "setpoint-objects", "setpoint-store", "setpoint-types"];
 
 /// Builds whole clusters for tests, and therefore may depend on everything.
 const TESTKIT: &str = "setpoint-testkit";
@@ -143,6 +145,7 @@ mod tests {
         assert!(!allows("setpoint-cli", "setpoint-store", None));
         assert!(allows("setpoint-apiserver", "setpoint-objects", None));
         assert!(!allows("setpoint-cli", "setpoint-objects", None));
+        assert!(!allows("setpoint-cli", "setpoint-access", None));
     }
 
     #[test]
