@@ -12,10 +12,10 @@
 use serde_json::Value;
 
 use crate::changes::Changes;
-use crate::fields::{FieldSet, Step, value_at};
+use crate::fields::{FieldSet, Step};
 use crate::lists;
 use crate::managed::{Writer, settle};
-use crate::merge::merge_documents;
+use crate::merge::{merge_documents, values_at};
 use crate::object::{ManagedFields, Operation};
 use crate::refusal::{FieldConflict, FieldProblem};
 use crate::topology::Topology;
@@ -75,11 +75,31 @@ pub fn apply(
     let dropped =
         own.filter(|_| before != names).map(ManagedFields::set).unwrap_or_default().difference(&wanted);
     if !dropped.is_empty() {
-        let keep = others.iter().fold(wanted, |keep, entry| keep.union(&entry.set()));
-        dropped.free_of(&keep).remove_from(topology, &mut document, &keep);
+        remove_dropped(topology, &mut document, &dropped, wanted, &mut others);
     }
     others.push(writer.entry(names));
     Ok(Applied { document, managed: settle(others), taken: disputed })
+}
+
+/// Removes what the manager no longer names and nobody else owns. An item that stays, because others own something in it,
+/// becomes theirs: what is there has an owner.
+fn remove_dropped(
+    topology: &Topology,
+    document: &mut Value,
+    dropped: &FieldSet,
+    wanted: FieldSet,
+    others: &mut [ManagedFields],
+) {
+    let sets: Vec<FieldSet> = others.iter().map(ManagedFields::set).collect();
+    let keep = sets.iter().fold(wanted, |keep, set| keep.union(set));
+    let free = dropped.free_of(&keep);
+    free.remove_from(topology, document, &keep);
+    for path in dropped.difference(&free).difference(&keep).paths() {
+        if matches!(path.last(), Some(Step::Item(_))) {
+            let heirs = others.iter_mut().zip(&sets).filter(|(_, set)| set.at(&path).is_some());
+            heirs.for_each(|(entry, _)| entry.gain(vec![Step::print(&path)]));
+        }
+    }
 }
 
 fn list_problems(topology: &Topology, config: &Value) -> Vec<FieldProblem> {
@@ -100,16 +120,26 @@ fn conflicts(
     touched: &[String],
     manager: &str,
 ) -> Vec<FieldConflict> {
-    let mut conflicts = Vec::new();
-    for entry in others.iter().filter(|entry| entry.manager != manager) {
-        for line in entry.below(touched) {
-            let value = Step::parse(line).ok().and_then(|path| value_at(topology, live, &path)).cloned();
-            conflicts.push(FieldConflict {
-                path: line.clone(),
-                manager: entry.manager.clone(),
-                value: value.unwrap_or(Value::Null),
-            });
-        }
+    let others = others.iter().filter(|entry| entry.manager != manager);
+    let mut conflicts: Vec<FieldConflict> = others
+        .flat_map(|entry| entry.below(touched).map(move |line| (line, entry)))
+        .map(|(line, entry)| FieldConflict {
+            path: line.clone(),
+            manager: entry.manager.clone(),
+            value: Value::Null,
+        })
+        .collect();
+    if conflicts.is_empty() {
+        return conflicts;
+    }
+    let paths = conflicts.iter().filter_map(|conflict| Step::parse(&conflict.path).ok());
+    let paths = paths.fold(FieldSet::new(), |mut set, path| {
+        set.insert(&path);
+        set
+    });
+    let values = values_at(topology, live, &paths);
+    for conflict in &mut conflicts {
+        conflict.value = values.get(&conflict.path).map_or(Value::Null, |value| (*value).clone());
     }
     conflicts.sort_by(|a, b| (&a.path, &a.manager).cmp(&(&b.path, &b.manager)));
     // One manager may own a field by applying and by updating it.

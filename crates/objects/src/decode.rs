@@ -37,6 +37,15 @@ pub fn decode(bytes: &[u8], path: &str) -> Result<Decoded, FieldProblem> {
     }
 }
 
+/// How deep a document is nested.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(array) => 1 + array.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
 struct Walk {
     path: String,
     repeated: Vec<FieldProblem>,

@@ -92,6 +92,10 @@ pub(crate) fn order(metadata: &mut Metadata, propagation: Propagation) {
 
 /// All that is wrong with an object's finalizers, given what it was before.
 pub(crate) fn check_finalizers(before: Option<&Metadata>, metadata: &Metadata) -> Vec<FieldProblem> {
+    if metadata.finalizers.len() > FINALIZERS_MAX {
+        let message = format!("are {}, at most {FINALIZERS_MAX}", metadata.finalizers.len());
+        return vec![FieldProblem::new(".metadata.finalizers", message)];
+    }
     let mut problems = Vec::new();
     let deleted = before.filter(|before| before.deleted_ms.is_some());
     for (index, finalizer) in metadata.finalizers.iter().enumerate() {
@@ -116,10 +120,6 @@ pub(crate) fn check_finalizers(before: Option<&Metadata>, metadata: &Metadata) -
                 "cannot be added any more: the object is being deleted, and finalizers can only be removed";
             problems.push(FieldProblem::new(path(), message));
         }
-    }
-    if metadata.finalizers.len() > FINALIZERS_MAX {
-        let message = format!("are {}, at most {FINALIZERS_MAX}", metadata.finalizers.len());
-        problems.push(FieldProblem::new(".metadata.finalizers", message));
     }
     problems
 }

@@ -3,9 +3,11 @@
 //! What was absent may be set once. Items of a list that is a map are compared by key, and may come and go, unless the list
 //! itself is immutable.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use crate::fields::push_field;
+use crate::fields::{Step, push_field};
 use crate::refusal::FieldProblem;
 use crate::topology::{NodeId, Topology};
 use crate::view::{Place, View};
@@ -52,9 +54,10 @@ fn walk(
             }
         }
         (View::Items(old), Some(View::Items(new))) => {
+            let new: BTreeMap<Step, &Value> = new.into_iter().collect();
             for (step, old) in old {
-                if let Some((_, new)) = new.iter().find(|(other, _)| *other == step) {
-                    path.push_str(&crate::fields::Step::print(&[step]));
+                if let Some(new) = new.get(&step) {
+                    path.push_str(&Step::print(&[step]));
                     walk(place.item(), old, Some(new), path, problems);
                     path.truncate(back);
                 }

@@ -107,23 +107,52 @@ fn take_out(place: Place<'_>, value: &mut Value, remove: &FieldSet, keep: &Field
     }
 }
 
-/// The value at a path, if it is there.
-pub(crate) fn resolve<'v>(topology: &Topology, document: &'v Value, path: &[Step]) -> Option<&'v Value> {
-    let (Step::Field(section), rest) = path.split_first()? else { return None };
-    let mut place = Place::new(topology, topology.section(section));
-    let mut value = document.get(section)?;
-    for step in rest {
-        value = match step {
-            Step::Field(name) => value.get(name)?,
-            Step::Item(_) => {
-                value.as_array()?.iter().find(|item| place.step_to(item).as_ref() == Ok(step))?
-            }
-            Step::Member(member) => value.as_array()?.iter().find(|item| member.is(item))?,
-        };
-        place = match step {
-            Step::Field(name) => place.field(name),
-            Step::Item(_) | Step::Member(_) => place.item(),
-        };
+/// What is at each of some paths of a document, by the notation of the path; nothing for a path that leads nowhere.
+pub(crate) fn values_at<'v>(
+    topology: &Topology,
+    document: &'v Value,
+    paths: &FieldSet,
+) -> BTreeMap<String, &'v Value> {
+    let mut found = BTreeMap::new();
+    for (step, below) in &paths.below {
+        if let Step::Field(name) = step
+            && let Some(section) = document.get(name)
+        {
+            let place = Place::new(topology, topology.section(name));
+            find(place, section, below, &mut vec![step.clone()], &mut found);
+        }
     }
-    Some(value)
+    found
+}
+
+/// One walk for all of them: looking each up in a long list would take the square of its length.
+fn find<'v>(
+    place: Place<'_>,
+    value: &'v Value,
+    paths: &FieldSet,
+    at: &mut Vec<Step>,
+    found: &mut BTreeMap<String, &'v Value>,
+) {
+    if paths.member {
+        found.insert(Step::print(at), value);
+    }
+    if paths.below.is_empty() {
+        return;
+    }
+    let mut descend = |place: Place<'_>, step: Step, value: &'v Value| {
+        if let Some(below) = paths.below.get(&step) {
+            at.push(step);
+            find(place, value, below, at, found);
+            at.pop();
+        }
+    };
+    match place.view(value) {
+        View::Leaf => {}
+        View::Object(object) => {
+            object.iter().for_each(|(name, value)| descend(place.field(name), Step::field(name), value));
+        }
+        View::Items(elements) | View::Members(elements) => {
+            elements.into_iter().for_each(|(step, value)| descend(place.item(), step, value));
+        }
+    }
 }

@@ -31,6 +31,10 @@ pub type OwnerLookup<'a> = &'a dyn Fn(&OwnerReference) -> Option<VisibleOwner>;
 /// All that is wrong with an object's owners.
 pub fn check(object: &Object, lookup: OwnerLookup<'_>) -> Vec<FieldProblem> {
     let owners = &object.metadata.owners;
+    if owners.len() > OWNERS_MAX {
+        let message = format!("are {}, at most {OWNERS_MAX}", owners.len());
+        return vec![FieldProblem::new(".metadata.owners", message)];
+    }
     let mut problems = Vec::new();
     let mut wrong =
         |at: &OwnerReference, message: String| problems.push(FieldProblem::new(path(at), message));
@@ -65,12 +69,6 @@ pub fn check(object: &Object, lookup: OwnerLookup<'_>) -> Vec<FieldProblem> {
         if let Some(by) = circle(object, owner, lookup) {
             wrong(owner, format!("would close a circle: {} {} is owned by this object", by.kind, by.name));
         }
-    }
-    if owners.len() > OWNERS_MAX {
-        problems.push(FieldProblem::new(
-            ".metadata.owners",
-            format!("are {}, at most {OWNERS_MAX}", owners.len()),
-        ));
     }
     problems
 }

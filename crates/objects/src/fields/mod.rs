@@ -16,7 +16,7 @@ pub use step::{Scalar, Step};
 
 use serde_json::Value;
 
-use crate::merge::{remove_from_document, resolve};
+use crate::merge::remove_from_document;
 use crate::topology::Topology;
 use crate::view::document_paths;
 
@@ -176,9 +176,4 @@ impl FieldSet {
             at.pop();
         }
     }
-}
-
-/// What is at a path of a document, if anything.
-pub fn value_at<'v>(topology: &Topology, document: &'v Value, path: &[Step]) -> Option<&'v Value> {
-    resolve(topology, document, path)
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Kind;
 use crate::changes::Changes;
+use crate::decode::depth;
 use crate::deletion::check_finalizers;
 use crate::fields::{FieldSet, Step};
 use crate::managed::Writer;
@@ -11,7 +12,7 @@ use crate::object::{ManagedFields, Object, Operation, Subresource};
 use crate::owners::{self, OwnerLookup};
 use crate::refusal::{FieldConflict, FieldProblem, Refusal};
 use crate::unknown::{FieldValidation, prune};
-use crate::{default, immutable, lists, metadata, update};
+use crate::{DEPTH_MAX, default, immutable, lists, metadata, update};
 
 /// A write before policies have looked at it.
 #[derive(Clone)]
@@ -119,6 +120,14 @@ impl Draft<'_> {
 
     fn problems(&self) -> Vec<FieldProblem> {
         let (topology, object) = (self.kind.topology, &self.object);
+        // What came in is not too deep, but defaults and policies add to it, and what is stored has to be read again.
+        let (section, value) = match self.subresource {
+            Subresource::Main => (".spec", &object.spec),
+            Subresource::Status => (".status", &object.status),
+        };
+        if depth(value) > DEPTH_MAX {
+            return vec![FieldProblem::new(section, format!("is nested more than {DEPTH_MAX} deep"))];
+        }
         match self.subresource {
             Subresource::Status => lists::check(topology, topology.status(), &object.status, ".status"),
             Subresource::Main => {
