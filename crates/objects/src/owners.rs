@@ -75,7 +75,7 @@ pub fn check(object: &Object, lookup: OwnerLookup<'_>) -> Vec<FieldProblem> {
 
 fn path(owner: &OwnerReference) -> String {
     let uid = Scalar::Text(owner.uid.clone());
-    let item = Step::Item([("uid".to_owned(), uid)].into());
+    let item = Step::item(vec![("uid".to_owned(), uid)]);
     Step::print(&[Step::field("metadata"), Step::field("owners"), item])
 }
 

@@ -4,7 +4,7 @@
 //! into the same fields. A value that does not fit its schema (an item without its key, the same member twice, an object
 //! where a list should be) is one value: whatever was stored under an older schema can still be owned and replaced.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -70,15 +70,15 @@ impl<'t> Place<'t> {
     /// The step to an item of this list that is a map; or the key it lacks.
     pub fn step_to(self, item: &Value) -> Result<Step, &'t str> {
         let place = self.item();
-        let mut keys = BTreeMap::new();
+        let mut keys = Vec::with_capacity(place.keys.len());
         for key in place.keys {
             let default = || place.topology.default(place.field(key).node);
             let value = item.get(key).filter(|value| !value.is_null()).or_else(default);
             let scalar = value.and_then(Scalar::of).ok_or(key.as_str())?;
-            keys.insert(key.clone(), scalar);
+            keys.push((key.clone(), scalar));
         }
         if item.is_object() {
-            Ok(Step::Item(keys))
+            Ok(Step::item(keys))
         } else {
             Err(place.keys.first().map_or("", String::as_str))
         }

@@ -3,7 +3,6 @@
 //! A name of letters, digits, `_` and `-` stands as it is, any other as a JSON string; keys and members are JSON. Each set has
 //! exactly one notation: its paths in the order of their bytes.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
@@ -169,18 +168,19 @@ impl Cursor<'_> {
     }
 
     fn item(&mut self) -> Result<Step, BadPath> {
-        let mut keys = BTreeMap::new();
+        let mut keys: Vec<(String, Scalar)> = Vec::new();
         loop {
             let key = self.name()?;
             if !self.eat('=') {
                 return Err(self.wrong("`=` and a value"));
             }
             let scalar = self.scalar()?;
-            if keys.insert(key, scalar).is_some() {
+            if keys.iter().any(|(other, _)| *other == key) {
                 return Err(self.wrong("another key"));
             }
+            keys.push((key, scalar));
             if !self.eat(',') {
-                return Ok(Step::Item(keys));
+                return Ok(Step::item(keys));
             }
         }
     }

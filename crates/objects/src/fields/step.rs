@@ -3,7 +3,6 @@
 //! Not here: how they are written (`notation`).
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -12,8 +11,8 @@ use serde_json::Value;
 pub enum Step {
     /// Of an object: `.name`.
     Field(String),
-    /// Of a list that is a map: `[port=80,protocol="TCP"]`.
-    Item(BTreeMap<String, Scalar>),
+    /// Of a list that is a map: `[port=80,protocol="TCP"]`. Sorted by key; see [`Step::item`].
+    Item(Vec<(String, Scalar)>),
     /// Of a list that is a set: `["a"]`.
     Member(Scalar),
 }
@@ -21,6 +20,12 @@ pub enum Step {
 impl Step {
     pub fn field(name: impl Into<String>) -> Self {
         Self::Field(name.into())
+    }
+
+    /// The item with these keys, in any order.
+    pub fn item(mut keys: Vec<(String, Scalar)>) -> Self {
+        keys.sort_unstable();
+        Self::Item(keys)
     }
 }
 

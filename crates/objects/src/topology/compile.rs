@@ -239,7 +239,10 @@ impl<'s> Compiler<'s> {
             );
             return ListMerge::Atomic;
         };
-        for key in &keys {
+        for (index, key) in keys.iter().enumerate() {
+            if keys[..index].contains(key) {
+                self.wrong(path, format!("has the list map key {key:?} twice"));
+            }
             // An item type that is still being compiled is recursive; its fields cannot be looked at yet.
             let known = match &self.nodes.get(items.0).map(|node| &node.shape) {
                 Some(Shape::Object { fields, rest, .. }) => {
@@ -358,12 +361,13 @@ mod tests {
             "c": {"type": "object", "x-setpoint-map-type": 7},
             "d": {"$ref": "https://example.com/x"},
             "e": {"$ref": "#/$defs/missing"},
+            "g": {"type": "array", "x-setpoint-list-type": "map", "x-setpoint-list-map-keys": ["a", "a"]},
             "f": {"type": "array", "x-setpoint-list-type": "map", "x-setpoint-list-map-keys": ["port"],
                   "items": {"properties": {"name": {"type": "string"}}}},
         }}}});
         let problems = of_schema(&schema).expect_err("problems");
         let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
-        assert_eq!(paths, [".spec.a", ".spec.b", ".spec.c", ".spec.d", ".spec.e", ".spec.f"]);
+        assert_eq!(paths, [".spec.a", ".spec.b", ".spec.c", ".spec.d", ".spec.e", ".spec.f", ".spec.g"]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn step() -> impl Strategy<Value = Step> {
     let name = prop_oneof![4 => "[a-c]", 1 => "[a-zA-Z0-9_-]{1,4}", 1 => "\\PC{0,4}", 1 => any::<String>()];
     prop_oneof![
         4 => name.clone().prop_map(Step::Field),
-        1 => btree_map(name, scalar(), 1..3).prop_map(Step::Item),
+        1 => btree_map(name, scalar(), 1..3).prop_map(|keys| Step::item(keys.into_iter().collect())),
         1 => scalar().prop_map(Step::Member),
     ]
 }
