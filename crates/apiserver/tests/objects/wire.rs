@@ -111,6 +111,7 @@ async fn refusals_carry_their_reason_in_the_details_of_the_status() {
     assert_eq!(status.code(), Code::InvalidArgument);
     assert_eq!(error_of(&status).expect("details").problems[0].path, "label_selector");
 
-    let status = client.create(pb::CreateRequest::default()).await.expect_err("not yet");
-    assert_eq!(status.code(), Code::Unimplemented);
+    let status = client.create(pb::CreateRequest::default()).await.expect_err("nothing to create");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(error_of(&status).expect("details").problems[0].path, "object");
 }

@@ -111,9 +111,10 @@ mod tests {
 
     #[test]
     fn a_trace_is_taken_from_its_header_or_left_out() {
-        let traced = |header| Caller::default().traced(header).trace;
+        let traced = |header: Option<&str>| Caller::default().traced(header).trace;
         let id = "4bf92f3577b34da6a3ce929d0e0e4736";
-        assert_eq!(traced(Some(&*format!("00-{id}-00f067aa0ba902b7-01"))), id);
+        let header = format!("00-{id}-00f067aa0ba902b7-01");
+        assert_eq!(traced(Some(&header)), id);
         for bad in [None, Some(""), Some("00"), Some("00-xyz-1-2"), Some("00--1-2")] {
             assert_eq!(traced(bad), "");
         }
