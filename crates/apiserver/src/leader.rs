@@ -132,7 +132,7 @@ impl LeaderDesk {
         self.staff
             .get()
             .cloned()
-            .ok_or_else(|| ServiceRefusal("the node is still starting; try again".to_owned()))
+            .ok_or_else(|| ServiceRefusal::NotNow("the node is still starting; try again".to_owned()))
     }
 
     fn answer(&self, request: Bytes, mandate: Mandate) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
@@ -140,8 +140,8 @@ impl LeaderDesk {
         Box::pin(async move {
             let Ok(staff) = staff else { return Ok(encoded(refusal(EtcdError::Starting))) };
             let request = LeaderRequest::decode(request).ok().and_then(|request| request.request);
-            let request =
-                request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
+            let newer = || ServiceRefusal::Final("the request is of a newer version".to_owned());
+            let request = request.ok_or_else(newer)?;
             Ok(encoded(staff.answer(request, mandate).await.unwrap_or_else(refusal)))
         })
     }
@@ -245,7 +245,8 @@ impl Staff {
 
     /// Takes in a new machine: under the id that was made for its address, or under a fresh one.
     async fn admit(&self, newcomer: Newcomer) -> Result<Admission, ServiceRefusal> {
-        let refused = |error: EtcdError| ServiceRefusal(error.text().to_owned());
+        // No leader, no quorum, a learner before it, somebody faster: all that passes.
+        let refused = |error: EtcdError| ServiceRefusal::NotNow(error.text().to_owned());
         let status = self.replica.status();
         let announced = status.members.iter().find(|(_, member)| member.peer.address == newcomer.address);
         let node = match announced {
@@ -255,7 +256,7 @@ impl Staff {
                      it with its own data",
                     newcomer.address
                 );
-                return Err(ServiceRefusal(problem));
+                return Err(ServiceRefusal::Final(problem));
             }
             Some((id, _)) => {
                 let id = *id;

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use setpoint_apiserver::replica::Identity;
-use setpoint_consensus::{Connector, JoinError, Newcomer, Peer, join};
+use setpoint_consensus::{Connector, Newcomer, Peer};
 use setpoint_types::{ClusterId, NodeId};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Origin, ServerConfig};
 use crate::founding::{self, FoundingError};
+use crate::joining::{self, JoiningError};
 use crate::restored::{self, BackupHash, MarkError};
 
 /// What a node is, and what it starts its log with if that is empty.
@@ -42,8 +42,8 @@ pub enum IdentityError {
         "the data in {path} belongs to member {found:?}, but this node is called {name:?}; start it with --name {found}"
     )]
     OtherName { path: PathBuf, found: String, name: String },
-    #[error("the cluster could not be joined")]
-    Join(#[source] JoinError),
+    #[error(transparent)]
+    Joining(#[from] JoiningError),
     #[error(
         "the data folder was restored from a backup, so the node can only found a new cluster (--initial-cluster); to          join one, give it an empty folder"
     )]
@@ -72,7 +72,6 @@ struct Founder {
 }
 
 const FILE: &str = "member.json";
-const JOIN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Reads who we are, or becomes somebody.
 pub async fn establish(
@@ -97,8 +96,7 @@ pub async fn establish(
         Origin::Join { .. } if backup.is_some() => return Err(IdentityError::RestoredJoins),
         Origin::Join { seeds } => {
             let newcomer = Newcomer { name: config.name.clone(), address: config.advertise_peer.clone() };
-            let admission =
-                join(connector, seeds, &newcomer, JOIN_PATIENCE).await.map_err(IdentityError::Join)?;
+            let admission = joining::join(connector, seeds, &newcomer).await?;
             tracing::info!(node = %admission.node, cluster = %admission.cluster, "taken in by the cluster");
             let name = config.name.clone();
             Record { name, cluster: admission.cluster.0, node: admission.node.0, founders: None }

@@ -12,6 +12,7 @@ mod gather;
 mod host;
 mod http;
 mod identity;
+mod joining;
 mod listen;
 mod measure;
 mod metrics;

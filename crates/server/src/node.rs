@@ -76,7 +76,11 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     let peer_tls = config.peer_tls.as_ref().map(tls::peer).transpose()?;
     let client_tls = config.client_tls.as_ref().map(tls::server).transpose()?;
     let connector = Arc::new(TcpConnector::new(peer_tls.as_ref().map(|tls| tls.client.clone())));
-    let membership = identity::establish(&config, &*connector).await?;
+    // Joining may take minutes.
+    let Some(membership) = stop.run_until_cancelled(identity::establish(&config, &*connector)).await else {
+        return Ok(());
+    };
+    let membership = membership?;
 
     let failed = CancellationToken::new();
     let mut registry = Registry::with_prefix("setpoint");

@@ -206,7 +206,7 @@ impl Node {
                     MemberError::NotFound { .. } => Ok(Answer::MemberRemoved),
                     MemberError::NotLeader { .. } => Err(CallError::NoLeader),
                     MemberError::NoQuorum => Err(CallError::NoQuorum),
-                    other => Err(CallError::Refused(ServiceRefusal(other.to_string()))),
+                    other => Err(CallError::Refused(ServiceRefusal::Final(other.to_string()))),
                 })
             }
         }

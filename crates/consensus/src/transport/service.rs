@@ -19,6 +19,7 @@ use super::complaints::Complaints;
 use super::wire::{self, Malformed};
 use crate::error::CallError;
 use crate::forward::{self, Answer, Question};
+use crate::host::ServiceRefusal;
 use crate::node::{Leadership, Node};
 use crate::raft::{LogId, Snapshot, TypeConfig, Vote};
 use crate::snapshot::SnapshotFiles;
@@ -240,7 +241,8 @@ impl Peer for PeerHandler {
         match self.node.ask_leader(question).await {
             Ok(Answer::Join(admission)) => Ok(Response::new(forward::admission_reply(admission))),
             Ok(_) => Err(Status::internal("the leader answered another question")),
-            Err(CallError::Refused(refusal)) => Err(Status::permission_denied(refusal.to_string())),
+            Err(CallError::Refused(ServiceRefusal::Final(reason))) => Err(Status::permission_denied(reason)),
+            Err(CallError::Refused(ServiceRefusal::NotNow(reason))) => Err(Status::aborted(reason)),
             Err(error) => Err(Status::unavailable(error.to_string())),
         }
     }
