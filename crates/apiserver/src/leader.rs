@@ -39,6 +39,25 @@ pub async fn ask(node: &Node, request: Request) -> Result<Reply, EtcdError> {
     try_ask(node, request).await.map_err(|failure| failure.error)
 }
 
+/// As `ask`, for a promise that only holds if it is made in time: that a lease lives on.
+///
+/// A leader that was stopped, by a signal or a busy machine, right after it had proven that it leads, answers when it goes
+/// on, and may have had a successor meanwhile. That one gives every lease its full time and `grace` on top, from its election
+/// on, which was after the proof and so after we asked (invariant S11). A promise that came within `grace` therefore holds
+/// whoever leads by now; a later one is not passed on. Not noticed is a machine whose monotonic clock stopped with it.
+pub async fn ask_within(grace: Duration, node: &Node, request: Request) -> Result<Reply, EtcdError> {
+    within(grace, ask(node, request)).await
+}
+
+async fn within(
+    grace: Duration,
+    answer: impl Future<Output = Result<Reply, EtcdError>>,
+) -> Result<Reply, EtcdError> {
+    let asked = Instant::now();
+    let answer = answer.await?;
+    if asked.elapsed() <= grace { Ok(answer) } else { Err(EtcdError::NoLeader) }
+}
+
 async fn try_ask(node: &Node, request: Request) -> Result<Reply, Failure> {
     let request = LeaderRequest { request: Some(request) };
     let reply = node.call_leader(request.encode_to_vec().into()).await.map_err(|error| {
@@ -312,6 +331,26 @@ mod tests {
         let error = decoded(reply).expect_err("it cannot answer yet");
         assert_eq!((error, error.code()), (EtcdError::Starting, Code::Unavailable));
         assert!(error.text().contains("still starting"), "{}", error.text());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_counts_only_within_the_grace() {
+        let grace = Duration::from_secs(2);
+        let renewed = || Reply::LeasesRenewed(LeasesRenewed { ttls: vec![5] });
+        for (stopped, said) in [
+            (Duration::ZERO, Ok(renewed())),
+            (grace, Ok(renewed())),
+            (grace + Duration::from_millis(1), Err(EtcdError::NoLeader)),
+            (grace * 100, Err(EtcdError::NoLeader)),
+        ] {
+            // Between the proof and the answer nothing is waited for: the leader's process stands still.
+            let frozen = async {
+                tokio::time::advance(stopped).await;
+                Ok(renewed())
+            };
+            assert_eq!(within(grace, frozen).await, said, "stopped for {stopped:?}");
+        }
+        assert_eq!(within(grace, async { Err(EtcdError::Stopped) }).await, Err(EtcdError::Stopped));
     }
 
     #[test]

@@ -189,7 +189,7 @@ async fn assemble(
     desk.open(replica.clone(), lessor.clone());
     let renewals_stop = CancellationToken::new();
     let context = Context {
-        renewals: Renewals::start(replica.node.clone(), renewals_stop.clone()),
+        renewals: Renewals::start(replica.node.clone(), lessor.grace(), renewals_stop.clone()),
         collector: Collector::new(replica.store.clone(), halt.clone()),
         lessor,
         quota: Arc::new(Quota::new(config.quota_bytes)),

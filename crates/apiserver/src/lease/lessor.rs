@@ -63,6 +63,11 @@ impl Lessor {
         ttl.max(self.options.ttl_min.as_secs_f32().ceil() as i64)
     }
 
+    /// What a new leader adds to every lease.
+    pub fn grace(&self) -> Duration {
+        self.options.grace
+    }
+
     /// Renews leases: the seconds each got anew, 0 for one that does not exist. None if we do not lead: only the leader
     /// knows that a lease does not exist. The caller has proven that we led when it asked.
     pub fn renew(&self, ids: &[LeaseId]) -> Option<Vec<i64>> {
