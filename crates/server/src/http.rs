@@ -1,5 +1,6 @@
 //! The HTTP listener: version, health and metrics.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
@@ -12,7 +13,8 @@ use serde_json::json;
 use setpoint_apiserver::etcd::context::Context;
 use setpoint_apiserver::etcd::{PROTOCOL_VERSION, STORAGE_VERSION};
 use setpoint_apiserver::replica::Replica;
-use setpoint_store::command::AlarmKind;
+use setpoint_store::command::{AlarmKind, MemberAttributes};
+use setpoint_types::NodeId;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -105,18 +107,28 @@ async fn livez() -> &'static str {
 /// spreads requests sends it none.
 async fn readyz(State(shared): State<Shared>) -> Response {
     let replica = &shared.context.replica;
-    let problem = if shared.context.stopping.is_cancelled() {
-        "the node is stopping".to_owned()
-    } else {
-        match unreadable(replica).await {
-            Some(problem) => problem,
-            None if replica.store.members().contains_key(&replica.identity.member) => {
-                return "ok\n".into_response();
-            }
-            None => "the cluster does not know this node's name yet".to_owned(),
-        }
-    };
-    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {problem}\n")).into_response()
+    if shared.context.stopping.is_cancelled() {
+        return answer(Some("the node is stopping".to_owned()));
+    }
+    let unreadable = unreadable(replica).await;
+    // Looked at after the barrier, when it is as new as what could be read.
+    answer(unready(unreadable, &replica.store.members(), replica.identity.member))
+}
+
+fn unready(
+    unreadable: Option<String>,
+    members: &BTreeMap<NodeId, MemberAttributes>,
+    us: NodeId,
+) -> Option<String> {
+    let unknown = || "the cluster does not know this node's name yet".to_owned();
+    unreadable.or_else(|| (!members.contains_key(&us)).then(unknown))
+}
+
+fn answer(problem: Option<String>) -> Response {
+    match problem {
+        None => "ok\n".into_response(),
+        Some(problem) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {problem}\n")).into_response(),
+    }
 }
 
 async fn scrape(State(shared): State<Shared>) -> Response {
@@ -126,5 +138,22 @@ async fn scrape(State(shared): State<Shared>) -> Response {
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_not_ready_before_its_name_is_known() {
+        let of = |ids: &[u64]| ids.iter().map(|id| (NodeId(*id), MemberAttributes::default())).collect();
+        let status = |unreadable: Option<&str>, members: &[u64]| {
+            answer(unready(unreadable.map(str::to_owned), &of(members), NodeId(2))).status()
+        };
+        assert_eq!(status(None, &[]), StatusCode::SERVICE_UNAVAILABLE, "reads work, but nobody knows it");
+        assert_eq!(status(None, &[1, 3]), StatusCode::SERVICE_UNAVAILABLE, "nobody knows it among others");
+        assert_eq!(status(Some("no leader is known"), &[1, 2, 3]), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status(None, &[1, 2, 3]), StatusCode::OK);
     }
 }
