@@ -29,5 +29,5 @@ pub use hash::HashOfHistory;
 pub use machine::{ApplyFailure, Body, ChangeSet, Entry, GrantedLease, Lease, Outcome, Position};
 pub use pages::{Page, PageMax, Pages};
 pub use read::ReadFailure;
-pub use store::{Applied, Store};
+pub use store::{Applied, GrantedLeases, LeaseUpdate, Store};
 pub use verdict::{KeyValue, RangeResult, Rejection, Response, TxnResult, Verdict};

@@ -5,12 +5,14 @@
 //! it stops the replica.
 //!
 //! - [`state`]: what is kept in memory, and how it is loaded
+//! - [`lease_changes`]: which leases came or went last
 //! - [`step`]: applying a chunk of entries
 //! - [`txn`]: compares, checks, branches
 //! - [`mutate`]: putting and deleting single keys
 //!
 //! Not here: the log, snapshots, locking (`store.rs`), reading for clients (`read.rs`).
 
+mod lease_changes;
 mod mutate;
 mod state;
 mod step;

@@ -215,8 +215,7 @@ impl<'a> Step<'a> {
         if self.state.leases.contains_key(&lease) {
             return Err(Rejection::LeaseExists);
         }
-        self.state.lease_changes += 1;
-        let granted_at = self.state.lease_changes;
+        let granted_at = self.state.lease_changes.note(lease);
         let granted = super::Lease { ttl, granted_at, granted_in: term, keys: Default::default() };
         self.state.leases.insert(lease, granted);
         self.batch.put(Table::Meta, MetaKey::Lease(lease).encode(), encode_signed(ttl));
@@ -228,7 +227,7 @@ impl<'a> Step<'a> {
         let Some(revoked) = self.state.leases.remove(&lease) else {
             return Err(Rejection::LeaseNotFound);
         };
-        self.state.lease_changes += 1;
+        self.state.lease_changes.note(lease);
         self.batch.delete(Table::Meta, MetaKey::Lease(lease).encode());
         let mut write = Write::after(self.state);
         for key in &revoked.keys {
