@@ -32,7 +32,7 @@ pub struct PeerHandler {
     complaints: Complaints,
 }
 
-/// The answers on their way to a member when it is removed, among them that to its own removal, get so long.
+/// How long a member that is removed is waited for to take the answers to what it had asked before.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl PeerHandler {
@@ -220,7 +220,7 @@ impl Peer for PeerHandler {
             node.until_removed(from).await;
             tokio::time::sleep(FAREWELL).await;
         };
-        // Whoever is removed while it forwards is cut off: dropping the replies ends the serving.
+        // Whoever is removed while it forwards is no longer listened to; dropping the replies ends the answering, too.
         let replies = forward::serve(self.node.clone(), from, requests).take_until(removed);
         let node = self.node.clone();
         let farewell = stream::once(async move { node.was_removed(from) })
