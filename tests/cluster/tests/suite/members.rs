@@ -64,6 +64,33 @@ async fn an_announced_learner_joins_and_is_promoted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joining_node_waits_until_it_can_be_taken_in() {
+    let mut bed = Testbed::start_with("a_joining_node_waits", Setup::calm()).await;
+    // A learner that never starts is in the way of the next one.
+    let request = pb::MemberAddRequest { peer_urls: vec!["http://127.0.0.1:1".to_owned()], is_learner: true };
+    let added = bed.clients[1].cluster().member_add(request).await.expect("added").into_inner();
+    let idle = added.member.expect("the new member is named").id;
+    let (index, _, _) = newcomer(&mut bed);
+    bed.start_node(index);
+    let told = |bed: &Testbed, reason: &str| bed.log(index).matches(reason).count();
+    let learners = "too many learner members in cluster";
+    bed.until("it says that a learner is in its way", || async { told(&bed, learners) >= 1 }).await;
+    (1..3).for_each(|node| bed.kill(node));
+    bed.until("it says that there is no leader", || async { told(&bed, "no leader") >= 1 }).await;
+    for node in 1..3 {
+        bed.start_node(node);
+    }
+    bed.until("the idle learner is removed", || async {
+        let removed = bed.clients[0].cluster().member_remove(pb::MemberRemoveRequest { id: idle }).await;
+        removed.map_or_else(|status| status.message().contains("member not found"), |_| true)
+    })
+    .await;
+    bed.ready(index).await;
+    assert_eq!(told(&bed, learners), 1, "{}", bed.cluster.log_tail(index, 20));
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_joining_node_votes_by_itself_and_a_removed_one_never_comes_back() {
     let mut bed = Testbed::start_with("a_joining_node_votes", Setup::calm()).await;
     let load = bed.load(&LoadConfig::default());
