@@ -137,7 +137,6 @@ impl TryFrom<Settings> for ServerConfig {
         let log = LogRetention::default();
         let config = Self {
             data_dir: settings.data_dir.unwrap_or_else(|| PathBuf::from(format!("{name}.setpoint"))),
-            name,
             listen_client,
             listen_peer,
             listen_http,
@@ -161,7 +160,9 @@ impl TryFrom<Settings> for ServerConfig {
             engine: RocksOptions {
                 block_cache_bytes: settings.cache_bytes.unwrap_or(RocksOptions::default().block_cache_bytes),
                 ..RocksOptions::default()
-            },
+            }
+            .staggered(&name),
+            name,
             logging,
         };
         if problems.0.is_empty() { Ok(config) } else { Err(problems) }
