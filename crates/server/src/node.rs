@@ -85,6 +85,7 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     let failed = CancellationToken::new();
     let mut registry = Registry::with_prefix("setpoint");
     let parts = assemble(&config, &membership, connector, failed.clone(), &mut registry).await?;
+    identity::log_begun(&config.data_dir)?;
     let replica = parts.context.replica.clone();
     let node = replica.node.clone();
 

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::acquaintance::{AcquaintanceError, Standing, ask_standing};
-pub use self::build::Seams;
+pub use self::build::{Seams, has_log};
 pub use self::join::{JoinError, join};
 pub use self::status::{MemberStatus, Role, Status};
 

@@ -167,6 +167,25 @@ async fn a_founder_that_lost_its_disk_does_not_come_back_under_its_old_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_lost_its_log_but_not_its_name_does_not_come_back() {
+    let mut bed = Testbed::start_with("a_node_that_lost_its_log", Setup::calm()).await;
+    let refusal = "but its log in";
+    // The last one alone: nobody is there who could tell it.
+    for (round, lost) in [0, 1, 2].into_iter().enumerate() {
+        bed.kill(lost);
+        for part in ["raft", "state"] {
+            fs::remove_dir_all(bed.cluster.nodes()[lost].directory.join(part)).expect("a part of its folder");
+        }
+        bed.start_node(lost);
+        assert!(!bed.cluster.ended(lost).await.expect("it refuses to start").success(), "round {round}");
+        let told = bed.log(lost);
+        assert!(told.contains(refusal), "{}", bed.cluster.log_tail(lost, 5));
+        assert!(told.contains(&format!("etcdctl member remove {}", lost + 1)), "it says what to do");
+    }
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leader_can_be_removed() {
     let bed = Testbed::start_with("the_leader_can_be_removed", Setup::calm()).await;
     let load = bed.load(&LoadConfig::default());
