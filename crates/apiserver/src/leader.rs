@@ -15,6 +15,7 @@ use setpoint_api::setpoint::peer::v1::{
 };
 use setpoint_consensus::{
     Admission, CallError, LeaderService, Mandate, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal,
+    Standing, Status,
 };
 use setpoint_store::command::Command;
 use setpoint_types::{LeaseId, NodeId};
@@ -219,8 +220,8 @@ impl Staff {
     }
 
     async fn add(&self, add: AddMember) -> Result<NodeId, EtcdError> {
-        let status = self.replica.status();
-        if status.members.values().any(|member| member.peer.address == add.address) {
+        let status = self.replica.node.current_status();
+        if has_address(&status, &add.address, None) {
             return Err(EtcdError::PeerUrlExists);
         }
         // One at a time: each learner costs the leader a full copy of the data.
@@ -233,13 +234,16 @@ impl Staff {
             .add_learner(id, Peer { name: add.name, address: add.address })
             .await
             .map_err(member_error)?;
+        setpoint_failpoint::hit("member.after-add");
         if !add.learner {
-            self.replica
-                .propose(Command::ExpectVoter { member: id })
-                .await
-                .map_err(|_| EtcdError::Timeout)?;
+            self.expect_voter(id).await?;
         }
         Ok(id)
+    }
+
+    async fn expect_voter(&self, member: NodeId) -> Result<(), EtcdError> {
+        let expected = self.replica.propose(Command::ExpectVoter { member }).await;
+        expected.map(drop).map_err(|_| EtcdError::Timeout)
     }
 
     async fn remove(&self, id: NodeId) -> Result<NodeId, EtcdError> {
@@ -255,8 +259,11 @@ impl Staff {
     }
 
     async fn update(&self, id: NodeId, address: String) -> Result<NodeId, EtcdError> {
-        let status = self.replica.status();
+        let status = self.replica.node.current_status();
         let member = status.members.get(&id).ok_or(EtcdError::MemberNotFound)?;
+        if has_address(&status, &address, Some(id)) {
+            return Err(EtcdError::PeerUrlExists);
+        }
         let peer = Peer { name: member.peer.name.clone(), address };
         self.replica.node.update_peer(id, peer).await.map_err(member_error)?;
         Ok(id)
@@ -264,34 +271,78 @@ impl Staff {
 
     /// Takes in a new machine: under the id that was made for its address, or under a fresh one.
     async fn admit(&self, newcomer: Newcomer) -> Result<Admission, ServiceRefusal> {
-        // No leader, no quorum, a learner before it, somebody faster: all that passes.
+        // No leader, no quorum, somebody faster: all that passes.
         let refused = |error: EtcdError| ServiceRefusal::NotNow(error.text().to_owned());
-        let status = self.replica.status();
+        let status = self.replica.node.current_status();
+        self.check_namesakes(&status, &newcomer)?;
         let announced = status.members.iter().find(|(_, member)| member.peer.address == newcomer.address);
         let node = match announced {
-            Some((id, member)) if member.voter => {
-                let problem = format!(
-                    "{} is the address of member {id}, which has started before; remove that member first, or start \
-                     it with its own data",
+            Some((id, member)) if member.voter || self.replica.node.standing(*id) == Standing::TookPart => {
+                return Err(ServiceRefusal::Final(format!(
+                    "{} is the address of member {id}, which has started before; start it with its own data, or, if that \
+                     is lost, remove the member first (etcdctl member remove {id})",
                     newcomer.address
-                );
-                return Err(ServiceRefusal::Final(problem));
+                )));
             }
-            Some((id, _)) => {
-                let id = *id;
-                let peer = Peer { name: newcomer.name, address: newcomer.address };
+            Some((id, member)) => {
+                let (id, peer) = (*id, member.peer.clone());
+                let joined = !peer.name.is_empty();
+                // Changes nothing, but is only done once the cluster has agreed on the member itself.
                 self.replica.node.update_peer(id, peer).await.map_err(member_error).map_err(refused)?;
+                // Whoever was announced has no name here. One that has it asked before and is to vote, but whoever led
+                // then may not have got as far as saying so.
+                if joined {
+                    self.expect_voter(id).await.map_err(refused)?;
+                }
                 id
             }
             None => {
                 let add = AddMember { name: newcomer.name, address: newcomer.address, learner: false };
-                self.add(add).await.map_err(refused)?
+                self.add(add).await.map_err(|error| match error {
+                    EtcdError::TooManyLearners => ServiceRefusal::NotNow(in_the_way(&status)),
+                    error => refused(error),
+                })?
             }
         };
         let members = self.replica.status().members.into_iter();
         let members =
             members.map(|(node, member)| Member { node, peer: member.peer, voter: member.voter }).collect();
         Ok(Admission { cluster: self.replica.identity.cluster, node, members })
+    }
+
+    /// Names are how people tell members apart. Only one that asks again, from the same address, may have one that is
+    /// taken.
+    fn check_namesakes(&self, status: &Status, newcomer: &Newcomer) -> Result<(), ServiceRefusal> {
+        let published = self.replica.store.members();
+        let namesake = status.members.iter().find(|(id, member)| {
+            let said = published.get(id).is_some_and(|known| known.name == newcomer.name);
+            member.peer.address != newcomer.address && (said || member.peer.name == newcomer.name)
+        });
+        let Some((id, member)) = namesake else { return Ok(()) };
+        Err(ServiceRefusal::Final(format!(
+            "member {id} at {} has the name {:?}; give this node another (--name), or remove that member first (etcdctl \
+             member remove {id})",
+            member.peer.address, newcomer.name
+        )))
+    }
+}
+
+/// Whether somebody else than `except` is to be reached there.
+fn has_address(status: &Status, address: &str, except: Option<NodeId>) -> bool {
+    status.members.iter().any(|(id, member)| Some(*id) != except && member.peer.address == address)
+}
+
+/// Why no learner is taken in, and what can be done about it.
+fn in_the_way(status: &Status) -> String {
+    let text = EtcdError::TooManyLearners.text();
+    let learner = status.members.iter().find(|(_, member)| !member.voter);
+    match learner {
+        Some((id, member)) => format!(
+            "{text}: member {id} at {} does not vote yet; wait until it does, promote it (etcdctl member promote {id}), or \
+             remove it (etcdctl member remove {id})",
+            member.peer.address
+        ),
+        None => text.to_owned(),
     }
 }
 

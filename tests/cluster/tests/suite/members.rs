@@ -75,6 +75,8 @@ async fn a_joining_node_waits_until_it_can_be_taken_in() {
     let told = |bed: &Testbed, reason: &str| bed.log(index).matches(reason).count();
     let learners = "too many learner members in cluster";
     bed.until("it says that a learner is in its way", || async { told(&bed, learners) >= 1 }).await;
+    let way_out = format!("remove it (etcdctl member remove {idle:x})");
+    bed.until("it says which one", || async { told(&bed, &way_out) >= 1 }).await;
     (1..3).for_each(|node| bed.kill(node));
     bed.until("it says that there is no leader", || async { told(&bed, "no leader") >= 1 }).await;
     for node in 1..3 {
@@ -182,6 +184,61 @@ async fn a_node_that_lost_its_log_but_not_its_name_does_not_come_back() {
         assert!(told.contains(refusal), "{}", bed.cluster.log_tail(lost, 5));
         assert!(told.contains(&format!("etcdctl member remove {}", lost + 1)), "it says what to do");
     }
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_and_addresses_are_nobody_elses() {
+    let mut bed = Testbed::start_with("names_and_addresses", Setup::of(1)).await;
+    let first = patiently(|| bed.clients[0].members()).await.remove(0);
+    let (index, _, _) = newcomer(&mut bed);
+    bed.restart(index).await;
+    let update = pb::MemberUpdateRequest { id: 2, peer_urls: first.peer_urls };
+    let taken = bed.clients[0].cluster().member_update(update).await.expect_err("another member is there");
+    assert_eq!(taken.message(), "etcdserver: Peer URLs already exists");
+
+    let (index, _, _) = newcomer(&mut bed);
+    bed.cluster.node_mut(index).name = "n2".to_owned();
+    bed.start_node(index);
+    assert!(!bed.cluster.ended(index).await.expect("it is refused at once").success());
+    let log = bed.log(index);
+    assert!(log.contains("member 2 at") && log.contains("has the name \"n2\""), "{log}");
+    assert_eq!(patiently(|| bed.clients[0].members()).await.len(), 2);
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_cannot_listen_does_not_join() {
+    let mut bed = Testbed::start_with("a_node_that_cannot_listen", Setup::of(1)).await;
+    let (index, _, _) = newcomer(&mut bed);
+    let address = bed.cluster.nodes()[index].http.clone();
+    let taken = std::net::TcpListener::bind(&address).expect("the address is free");
+    bed.start_node(index);
+    assert!(!bed.cluster.ended(index).await.expect("it cannot listen").success());
+    assert!(bed.log(index).contains("--listen-http"), "{}", bed.cluster.log_tail(index, 5));
+    assert_eq!(patiently(|| bed.clients[0].members()).await.len(), 1, "nobody was told of it");
+    drop(taken);
+    bed.restart(index).await;
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_that_lost_its_disk_is_not_given_its_old_id() {
+    let mut bed = Testbed::start_with("a_learner_that_lost_its_disk", Setup::of(1)).await;
+    let (index, _, peer) = newcomer(&mut bed);
+    let request = pb::MemberAddRequest { peer_urls: vec![format!("http://{peer}")], is_learner: true };
+    bed.clients[0].cluster().member_add(request).await.expect("added");
+    bed.restart(index).await;
+    bed.kill(index);
+    fs::remove_dir_all(&bed.cluster.nodes()[index].directory).expect("its folder");
+    bed.start_node(index);
+    assert!(!bed.cluster.ended(index).await.expect("it is refused at once").success());
+    assert!(bed.log(index).contains("etcdctl member remove 2"), "{}", bed.cluster.log_tail(index, 5));
+
+    // As it was told.
+    remove(&bed.clients[0], 1).await.expect("removed");
+    bed.restart(index).await;
+    assert!(member(&bed.clients[0], 3).await.is_some(), "under another id");
     bed.no_panics();
 }
 
