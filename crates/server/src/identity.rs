@@ -99,6 +99,7 @@ pub async fn establish(
             return Err(IdentityError::OtherName { path, found: record.name, name: config.name.clone() });
         }
         resume(config, connector, &record).await?;
+        warn_of_other_founders(config, &record)?;
         return Ok(record.membership());
     }
     let backup = restored::read(&config.data_dir)?;
@@ -114,7 +115,13 @@ pub async fn establish(
             let admission = joining::join(connector, seeds, &newcomer).await?;
             tracing::info!(node = %admission.node, cluster = %admission.cluster, "taken in by the cluster");
             let name = config.name.clone();
-            Record { name, cluster: admission.cluster.0, node: admission.node.0, founders: None, begun: false }
+            Record {
+                name,
+                cluster: admission.cluster.0,
+                node: admission.node.0,
+                founders: None,
+                begun: false,
+            }
         }
     };
     write(&config.data_dir, &record)?;
@@ -136,6 +143,23 @@ async fn resume(
     }
     // It ended before it began its log. Or somebody put an old file back; the others may know.
     record.ask_founders(connector).await.map_err(Into::into)
+}
+
+/// What the cluster was founded with counts for good; other settings are most likely a mistake.
+fn warn_of_other_founders(config: &ServerConfig, record: &Record) -> Result<(), IdentityError> {
+    let (Origin::Found { members, token }, Some(_)) = (&config.origin, &record.founders) else {
+        return Ok(());
+    };
+    // Alone, a node is most likely told nothing at all.
+    let told = members.len() > 1;
+    let backup = restored::read(&config.data_dir)?;
+    if told && found(&config.name, members, token, backup.as_ref()).cluster != record.cluster {
+        tracing::warn!(
+            "--initial-cluster or --cluster-token are not those that the cluster was founded with; they are ignored. \
+             Members are changed with etcdctl member add, update and remove"
+        );
+    }
+    Ok(())
 }
 
 /// Remembers that the node has a log from now on. To be called when it is begun and before anything is promised in it.

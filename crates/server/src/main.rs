@@ -5,6 +5,7 @@
 
 mod commands;
 mod config;
+mod door;
 mod draining;
 mod engines;
 mod founding;

@@ -41,9 +41,8 @@ impl LogObserver for LogMetrics {
         self.bytes.inc_by(batch.bytes as u64);
     }
 
-    fn failed(&self, failure: &LogFailure) {
-        tracing::error!(error = %failure, "the Raft log failed");
-    }
+    /// The log has said so itself, and consensus stops the node.
+    fn failed(&self, _: &LogFailure) {}
 }
 
 /// Everything `/metrics` shows.
