@@ -15,6 +15,7 @@ use setpoint_api::setpoint::peer::v1::{
 };
 use setpoint_consensus::{
     Admission, CallError, LeaderService, Mandate, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal,
+    Standing, Status,
 };
 use setpoint_store::command::Command;
 use setpoint_types::{LeaseId, NodeId};
@@ -37,6 +38,25 @@ struct Failure {
 /// Asks whoever leads.
 pub async fn ask(node: &Node, request: Request) -> Result<Reply, EtcdError> {
     try_ask(node, request).await.map_err(|failure| failure.error)
+}
+
+/// As `ask`, for a promise that only holds if it is made in time: that a lease lives on.
+///
+/// A leader that was stopped, by a signal or a busy machine, right after it had proven that it leads, answers when it goes
+/// on, and may have had a successor meanwhile. That one gives every lease its full time and `grace` on top, from its election
+/// on, which was after the proof and so after we asked (invariant S11). A promise that came within `grace` therefore holds
+/// whoever leads by now; a later one is not passed on. Not noticed is a machine whose monotonic clock stopped with it.
+pub async fn ask_within(grace: Duration, node: &Node, request: Request) -> Result<Reply, EtcdError> {
+    within(grace, ask(node, request)).await
+}
+
+async fn within(
+    grace: Duration,
+    answer: impl Future<Output = Result<Reply, EtcdError>>,
+) -> Result<Reply, EtcdError> {
+    let asked = Instant::now();
+    let answer = answer.await?;
+    if asked.elapsed() <= grace { Ok(answer) } else { Err(EtcdError::NoLeader) }
 }
 
 async fn try_ask(node: &Node, request: Request) -> Result<Reply, Failure> {
@@ -132,7 +152,7 @@ impl LeaderDesk {
         self.staff
             .get()
             .cloned()
-            .ok_or_else(|| ServiceRefusal("the node is still starting; try again".to_owned()))
+            .ok_or_else(|| ServiceRefusal::NotNow("the node is still starting; try again".to_owned()))
     }
 
     fn answer(&self, request: Bytes, mandate: Mandate) -> BoxFuture<'static, Result<Bytes, ServiceRefusal>> {
@@ -140,8 +160,8 @@ impl LeaderDesk {
         Box::pin(async move {
             let Ok(staff) = staff else { return Ok(encoded(refusal(EtcdError::Starting))) };
             let request = LeaderRequest::decode(request).ok().and_then(|request| request.request);
-            let request =
-                request.ok_or_else(|| ServiceRefusal("the request is of a newer version".to_owned()))?;
+            let newer = || ServiceRefusal::Final("the request is of a newer version".to_owned());
+            let request = request.ok_or_else(newer)?;
             Ok(encoded(staff.answer(request, mandate).await.unwrap_or_else(refusal)))
         })
     }
@@ -200,8 +220,8 @@ impl Staff {
     }
 
     async fn add(&self, add: AddMember) -> Result<NodeId, EtcdError> {
-        let status = self.replica.status();
-        if status.members.values().any(|member| member.peer.address == add.address) {
+        let status = self.replica.node.current_status();
+        if has_address(&status, &add.address, None) {
             return Err(EtcdError::PeerUrlExists);
         }
         // One at a time: each learner costs the leader a full copy of the data.
@@ -214,13 +234,16 @@ impl Staff {
             .add_learner(id, Peer { name: add.name, address: add.address })
             .await
             .map_err(member_error)?;
+        setpoint_failpoint::hit("member.after-add");
         if !add.learner {
-            self.replica
-                .propose(Command::ExpectVoter { member: id })
-                .await
-                .map_err(|_| EtcdError::Timeout)?;
+            self.expect_voter(id).await?;
         }
         Ok(id)
+    }
+
+    async fn expect_voter(&self, member: NodeId) -> Result<(), EtcdError> {
+        let expected = self.replica.propose(Command::ExpectVoter { member }).await;
+        expected.map(drop).map_err(|_| EtcdError::Timeout)
     }
 
     async fn remove(&self, id: NodeId) -> Result<NodeId, EtcdError> {
@@ -236,8 +259,11 @@ impl Staff {
     }
 
     async fn update(&self, id: NodeId, address: String) -> Result<NodeId, EtcdError> {
-        let status = self.replica.status();
+        let status = self.replica.node.current_status();
         let member = status.members.get(&id).ok_or(EtcdError::MemberNotFound)?;
+        if has_address(&status, &address, Some(id)) {
+            return Err(EtcdError::PeerUrlExists);
+        }
         let peer = Peer { name: member.peer.name.clone(), address };
         self.replica.node.update_peer(id, peer).await.map_err(member_error)?;
         Ok(id)
@@ -245,33 +271,78 @@ impl Staff {
 
     /// Takes in a new machine: under the id that was made for its address, or under a fresh one.
     async fn admit(&self, newcomer: Newcomer) -> Result<Admission, ServiceRefusal> {
-        let refused = |error: EtcdError| ServiceRefusal(error.text().to_owned());
-        let status = self.replica.status();
+        // No leader, no quorum, somebody faster: all that passes.
+        let refused = |error: EtcdError| ServiceRefusal::NotNow(error.text().to_owned());
+        let status = self.replica.node.current_status();
+        self.check_namesakes(&status, &newcomer)?;
         let announced = status.members.iter().find(|(_, member)| member.peer.address == newcomer.address);
         let node = match announced {
-            Some((id, member)) if member.voter => {
-                let problem = format!(
-                    "{} is the address of member {id}, which has started before; remove that member first, or start \
-                     it with its own data",
+            Some((id, member)) if member.voter || self.replica.node.standing(*id) == Standing::TookPart => {
+                return Err(ServiceRefusal::Final(format!(
+                    "{} is the address of member {id}, which has started before; start it with its own data, or, if that \
+                     is lost, remove the member first (etcdctl member remove {id})",
                     newcomer.address
-                );
-                return Err(ServiceRefusal(problem));
+                )));
             }
-            Some((id, _)) => {
-                let id = *id;
-                let peer = Peer { name: newcomer.name, address: newcomer.address };
+            Some((id, member)) => {
+                let (id, peer) = (*id, member.peer.clone());
+                let joined = !peer.name.is_empty();
+                // Changes nothing, but is only done once the cluster has agreed on the member itself.
                 self.replica.node.update_peer(id, peer).await.map_err(member_error).map_err(refused)?;
+                // Whoever was announced has no name here. One that has it asked before and is to vote, but whoever led
+                // then may not have got as far as saying so.
+                if joined {
+                    self.expect_voter(id).await.map_err(refused)?;
+                }
                 id
             }
             None => {
                 let add = AddMember { name: newcomer.name, address: newcomer.address, learner: false };
-                self.add(add).await.map_err(refused)?
+                self.add(add).await.map_err(|error| match error {
+                    EtcdError::TooManyLearners => ServiceRefusal::NotNow(in_the_way(&status)),
+                    error => refused(error),
+                })?
             }
         };
         let members = self.replica.status().members.into_iter();
         let members =
             members.map(|(node, member)| Member { node, peer: member.peer, voter: member.voter }).collect();
         Ok(Admission { cluster: self.replica.identity.cluster, node, members })
+    }
+
+    /// Names are how people tell members apart. Only one that asks again, from the same address, may have one that is
+    /// taken.
+    fn check_namesakes(&self, status: &Status, newcomer: &Newcomer) -> Result<(), ServiceRefusal> {
+        let published = self.replica.store.members();
+        let namesake = status.members.iter().find(|(id, member)| {
+            let said = published.get(id).is_some_and(|known| known.name == newcomer.name);
+            member.peer.address != newcomer.address && (said || member.peer.name == newcomer.name)
+        });
+        let Some((id, member)) = namesake else { return Ok(()) };
+        Err(ServiceRefusal::Final(format!(
+            "member {id} at {} has the name {:?}; give this node another (--name), or remove that member first (etcdctl \
+             member remove {id})",
+            member.peer.address, newcomer.name
+        )))
+    }
+}
+
+/// Whether somebody else than `except` is to be reached there.
+fn has_address(status: &Status, address: &str, except: Option<NodeId>) -> bool {
+    status.members.iter().any(|(id, member)| Some(*id) != except && member.peer.address == address)
+}
+
+/// Why no learner is taken in, and what can be done about it.
+fn in_the_way(status: &Status) -> String {
+    let text = EtcdError::TooManyLearners.text();
+    let learner = status.members.iter().find(|(_, member)| !member.voter);
+    match learner {
+        Some((id, member)) => format!(
+            "{text}: member {id} at {} does not vote yet; wait until it does, promote it (etcdctl member promote {id}), or \
+             remove it (etcdctl member remove {id})",
+            member.peer.address
+        ),
+        None => text.to_owned(),
     }
 }
 
@@ -311,6 +382,26 @@ mod tests {
         let error = decoded(reply).expect_err("it cannot answer yet");
         assert_eq!((error, error.code()), (EtcdError::Starting, Code::Unavailable));
         assert!(error.text().contains("still starting"), "{}", error.text());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_counts_only_within_the_grace() {
+        let grace = Duration::from_secs(2);
+        let renewed = || Reply::LeasesRenewed(LeasesRenewed { ttls: vec![5] });
+        for (stopped, said) in [
+            (Duration::ZERO, Ok(renewed())),
+            (grace, Ok(renewed())),
+            (grace + Duration::from_millis(1), Err(EtcdError::NoLeader)),
+            (grace * 100, Err(EtcdError::NoLeader)),
+        ] {
+            // Between the proof and the answer nothing is waited for: the leader's process stands still.
+            let frozen = async {
+                tokio::time::advance(stopped).await;
+                Ok(renewed())
+            };
+            assert_eq!(within(grace, frozen).await, said, "stopped for {stopped:?}");
+        }
+        assert_eq!(within(grace, async { Err(EtcdError::Stopped) }).await, Err(EtcdError::Stopped));
     }
 
     #[test]

@@ -306,6 +306,35 @@ async fn a_replaced_state_is_caught_up_with_from_history() {
     assert_eq!(client.events().await, "s=3@4");
 }
 
+/// A watch from revision 1 of an empty store finds no history. What is published between its looking and its going on
+/// belongs to it.
+#[test]
+fn what_is_published_while_a_watch_reads_history_is_not_skipped() {
+    // One thread for all reads: what is queued behind a read runs after it. And one for the rest, which this test holds
+    // while it publishes, so that the stream cannot go on before.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        let mut node = Node::new(1 << 20);
+        let (open, gate) = std::sync::mpsc::channel();
+        let first = tokio::task::spawn_blocking(move || gate.recv());
+        let mut client = node.open();
+        client.send(create(spec(Some(1)))).await;
+        assert!(matches!(client.next().await, Output::Created { .. }));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let (done, read) = std::sync::mpsc::channel();
+        let last = tokio::task::spawn_blocking(move || done.send(()));
+        open.send(()).expect("the gate waits");
+        read.recv().expect("the history was read");
+        node.put("a", "1");
+        assert_eq!(client.events().await, "a=1@2");
+        first.await.expect("opened").expect("once");
+        last.await.expect("queued").expect("behind the read");
+    });
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8),

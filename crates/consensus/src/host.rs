@@ -61,8 +61,14 @@ pub enum Mandate {
 
 /// The leader considered a request and said no.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ServiceRefusal(pub String);
+pub enum ServiceRefusal {
+    /// Whoever asks again is told the same.
+    #[error("{0}")]
+    Final(String),
+    /// It may be otherwise in a moment.
+    #[error("{0}")]
+    NotNow(String),
+}
 
 /// A machine that is not a member yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

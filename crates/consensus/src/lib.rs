@@ -51,7 +51,8 @@ pub use host::{
 };
 pub use machine::{Applied, Committed, Machine, MachineFailure, Payload, Position};
 pub use node::{
-    AcquaintanceError, JoinError, MemberStatus, Node, Role, Seams, Standing, Status, ask_standing, join,
+    AcquaintanceError, JoinError, MemberStatus, Node, Role, Seams, Standing, Status, ask_standing, has_log,
+    join,
 };
 pub use peer::Peer;
 pub use transport::{ConnectError, Connector, Lane, PeerHandler, PeerService, TcpConnector, peer_listener};

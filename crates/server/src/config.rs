@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use humantime::format_duration;
 use setpoint_apiserver::etcd::context::Limits;
 use setpoint_apiserver::housekeeping::Retention;
 use setpoint_consensus::{LogRetention, Timing};
@@ -94,6 +96,49 @@ impl Problems {
         SocketAddr::from(([127, 0, 0, 1], 0))
     }
 
+    /// The value, or the default if it is out of bounds, which is a problem.
+    fn within<T: Copy + PartialOrd + fmt::Display>(
+        &mut self,
+        setting: &str,
+        value: Option<T>,
+        default: T,
+        bounds: RangeInclusive<T>,
+    ) -> T {
+        let value = value.unwrap_or(default);
+        if bounds.contains(&value) {
+            return value;
+        }
+        self.add(setting, format!("{value} is not between {} and {}", bounds.start(), bounds.end()));
+        default
+    }
+
+    fn duration_within(
+        &mut self,
+        setting: &str,
+        value: Option<&String>,
+        default: Duration,
+        bounds: RangeInclusive<Duration>,
+    ) -> Duration {
+        let value = self.duration(setting, value, default);
+        if bounds.contains(&value) {
+            return value;
+        }
+        let (min, max) = (format_duration(*bounds.start()), format_duration(*bounds.end()));
+        self.add(setting, format!("{} is not between {min} and {max}", format_duration(value)));
+        default
+    }
+
+    /// What others are told has to lead here.
+    fn advertised(&mut self, setting: &str, address: &str) {
+        if is_unspecified(address) {
+            let problem = format!(
+                "{address} is where this node listens, not where anybody could reach it; set --{setting} to an address of \
+                 this machine that the others can reach"
+            );
+            self.add(setting, problem);
+        }
+    }
+
     fn duration(&mut self, setting: &str, value: Option<&String>, default: Duration) -> Duration {
         let Some(text) = value else { return default };
         humantime::parse_duration(text).unwrap_or_else(|error| {
@@ -121,26 +166,25 @@ impl TryFrom<Settings> for ServerConfig {
             let listed = settings.initial_cluster.as_deref().and_then(|list| member_address(list, &name));
             listed.unwrap_or_else(|| listen_peer.to_string())
         });
+        let advertise_client = settings.advertise_client.clone().unwrap_or_else(|| listen_client.to_string());
+        problems.advertised("advertise-client", &advertise_client);
+        problems.advertised("advertise-peer", &advertise_peer);
         let origin = origin(&settings, &name, &advertise_peer, &mut problems);
         let client_tls = client_tls(&settings, &mut problems);
         let peer_tls = peer_tls(&settings, &mut problems);
-        let retention = Retention {
-            age: settings
-                .retention_age
-                .as_ref()
-                .map(|age| problems.duration("retention-age", Some(age), Duration::ZERO)),
-            revisions: settings.retention_revisions,
-        };
-        let limits = limits(&settings, &mut problems);
-        let timing = timing(&settings, &mut problems);
+        let retention = retention(&settings, &mut problems);
+        let election = election(&settings, &mut problems);
+        let limits = limits(&settings, election, &mut problems);
+        let timing = timing(&settings, election, &mut problems);
         let logging = logging(&settings, &mut problems);
-        let log = LogRetention::default();
+        let log = log(&settings, &mut problems);
+        let engine = engine(&settings, &mut problems);
         let config = Self {
             data_dir: settings.data_dir.unwrap_or_else(|| PathBuf::from(format!("{name}.setpoint"))),
             listen_client,
             listen_peer,
             listen_http,
-            advertise_client: settings.advertise_client.unwrap_or_else(|| listen_client.to_string()),
+            advertise_client,
             advertise_peer,
             origin,
             client_tls,
@@ -149,24 +193,64 @@ impl TryFrom<Settings> for ServerConfig {
             retention,
             limits,
             timing,
-            log: LogRetention {
-                snapshot_every: settings.snapshot_count.unwrap_or(log.snapshot_every),
-                keep: settings.log_keep.unwrap_or(log.keep),
-                // Cutting in larger pieces than what is to be kept would keep more than was asked for.
-                purge_batch: log.purge_batch.min(settings.log_keep.unwrap_or(log.keep).max(1)),
-                keep_bytes: settings.log_keep_bytes.unwrap_or(log.keep_bytes),
-                ..log
-            },
-            engine: RocksOptions {
-                block_cache_bytes: settings.cache_bytes.unwrap_or(RocksOptions::default().block_cache_bytes),
-                ..RocksOptions::default()
-            }
-            .staggered(&name),
+            log,
+            engine: engine.staggered(&name),
             name,
             logging,
         };
         if problems.0.is_empty() { Ok(config) } else { Err(problems) }
     }
+}
+
+/// Bounds of the numbers. Beyond the lower ones a node would do nothing but what the setting is about, or fail; the upper
+/// ones are far beyond any use and keep sums from overflowing.
+const COUNT: RangeInclusive<u64> = 1..=1_000_000_000;
+const TXN_OPS: RangeInclusive<usize> = 1..=100_000;
+const CACHE_BYTES: RangeInclusive<usize> = 1 << 20..=1 << 40;
+const REQUEST_BYTES_MIN: usize = 1 << 10;
+const HEARTBEAT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
+const ELECTION: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(300);
+const RETENTION_AGE: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(100 * 365 * 24 * 3600);
+
+fn retention(settings: &Settings, problems: &mut Problems) -> Retention {
+    let age = settings.retention_age.as_ref();
+    Retention {
+        age: age.map(|age| {
+            problems.duration_within("retention-age", Some(age), *RETENTION_AGE.start(), RETENTION_AGE)
+        }),
+        revisions: settings
+            .retention_revisions
+            .map(|count| problems.within("retention-revisions", Some(count), 1, COUNT)),
+    }
+}
+
+fn log(settings: &Settings, problems: &mut Problems) -> LogRetention {
+    let default = LogRetention::default();
+    let keep = problems.within("log-keep", settings.log_keep, default.keep, COUNT);
+    LogRetention {
+        snapshot_every: problems.within(
+            "snapshot-count",
+            settings.snapshot_count,
+            default.snapshot_every,
+            COUNT,
+        ),
+        keep,
+        // Cutting in larger pieces than what is to be kept would keep more than was asked for.
+        purge_batch: default.purge_batch.min(keep),
+        keep_bytes: settings.log_keep_bytes.unwrap_or(default.keep_bytes),
+        ..default
+    }
+}
+
+fn engine(settings: &Settings, problems: &mut Problems) -> RocksOptions {
+    let default = RocksOptions::default();
+    let cache = problems.within("cache-bytes", settings.cache_bytes, default.block_cache_bytes, CACHE_BYTES);
+    RocksOptions { block_cache_bytes: cache, ..default }
+}
+
+fn is_unspecified(address: &str) -> bool {
+    address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified())
 }
 
 fn member_address(list: &str, name: &str) -> Option<String> {
@@ -199,11 +283,22 @@ fn origin(settings: &Settings, name: &str, advertise_peer: &str, problems: &mut 
 }
 
 fn members(list: &str, name: &str, problems: &mut Problems) -> BTreeMap<String, String> {
-    let mut members = BTreeMap::new();
+    let mut members = BTreeMap::<String, String>::new();
     for entry in list.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
         match entry.split_once('=') {
             Some((member, address)) if !member.is_empty() && address.contains(':') => {
-                if members.insert(member.to_owned(), strip_scheme(address).to_owned()).is_some() {
+                let address = strip_scheme(address);
+                if let Some((other, _)) = members.iter().find(|(_, known)| *known == address) {
+                    problems.add(
+                        "initial-cluster",
+                        format!("gives {other} and {member} the same address {address}"),
+                    );
+                }
+                if is_unspecified(address) && member != name {
+                    problems
+                        .add("initial-cluster", format!("{address} is not where {member} could be reached"));
+                }
+                if members.insert(member.to_owned(), address.to_owned()).is_some() {
                     problems.add("initial-cluster", format!("names {member} twice"));
                 }
             }
@@ -247,7 +342,7 @@ fn peer_tls(settings: &Settings, problems: &mut Problems) -> Option<PeerTls> {
     }
 }
 
-fn limits(settings: &Settings, problems: &mut Problems) -> Limits {
+fn limits(settings: &Settings, election_timeout: Duration, problems: &mut Problems) -> Limits {
     let default = Limits::default();
     let interval = problems.duration(
         "watch-progress-interval",
@@ -258,13 +353,14 @@ fn limits(settings: &Settings, problems: &mut Problems) -> Limits {
         problems.add("watch-progress-interval", "must be at least 100ms");
     }
     Limits {
-        election_timeout: problems.duration(
-            "election-timeout",
-            settings.election_timeout.as_ref(),
-            ELECTION_TIMEOUT,
+        election_timeout,
+        request_bytes: problems.within(
+            "max-request-bytes",
+            settings.max_request_bytes,
+            default.request_bytes,
+            REQUEST_BYTES_MIN..=request_bytes_max(),
         ),
-        request_bytes: settings.max_request_bytes.unwrap_or(default.request_bytes),
-        txn_ops: settings.max_txn_ops.unwrap_or(default.txn_ops),
+        txn_ops: problems.within("max-txn-ops", settings.max_txn_ops, default.txn_ops, TXN_OPS),
         watch_progress_interval: interval.max(Duration::from_millis(100)),
         ..default
     }
@@ -272,12 +368,20 @@ fn limits(settings: &Settings, problems: &mut Problems) -> Limits {
 
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-fn timing(settings: &Settings, problems: &mut Problems) -> Timing {
+/// A request becomes one command, which is a little larger.
+fn request_bytes_max() -> usize {
+    setpoint_consensus::Limits::default().command_bytes - (512 << 10)
+}
+
+fn election(settings: &Settings, problems: &mut Problems) -> Duration {
+    let election = settings.election_timeout.as_ref();
+    problems.duration_within("election-timeout", election, ELECTION_TIMEOUT, ELECTION)
+}
+
+fn timing(settings: &Settings, election: Duration, problems: &mut Problems) -> Timing {
     let default = Timing::default();
-    let heartbeat =
-        problems.duration("heartbeat-interval", settings.heartbeat_interval.as_ref(), default.heartbeat);
-    let election =
-        problems.duration("election-timeout", settings.election_timeout.as_ref(), ELECTION_TIMEOUT);
+    let heartbeat = settings.heartbeat_interval.as_ref();
+    let heartbeat = problems.duration_within("heartbeat-interval", heartbeat, default.heartbeat, HEARTBEAT);
     if election < heartbeat * 5 {
         problems.add("election-timeout", "must be at least five times --heartbeat-interval");
     }
@@ -332,6 +436,70 @@ mod tests {
             ["listen-client", "n1 twice", "broken", "called n9", "retention-age", "cert-file", "log-format"]
         {
             assert!(problems.contains(expected), "{expected} in {problems}");
+        }
+    }
+
+    /// The problems of these settings, which cannot be used.
+    fn refused(settings: Settings) -> String {
+        checked(settings).expect_err("these settings cannot be used")
+    }
+
+    #[test]
+    fn numbers_out_of_bounds_are_refused() {
+        let nothing = text("0s");
+        let problems = refused(Settings {
+            cache_bytes: Some(0),
+            max_txn_ops: Some(0),
+            max_request_bytes: Some(usize::MAX),
+            snapshot_count: Some(0),
+            log_keep: Some(0),
+            retention_revisions: Some(0),
+            retention_age: nothing.clone(),
+            heartbeat_interval: nothing.clone(),
+            ..Settings::default()
+        });
+        for expected in [
+            "cache-bytes: 0 is not between 1048576 and",
+            "max-txn-ops: 0 is not between 1 and",
+            "max-request-bytes: 18446744073709551615 is not between 1024 and",
+            "snapshot-count: 0",
+            "log-keep: 0",
+            "retention-revisions: 0",
+            "retention-age: 0s is not between 1s and",
+            "heartbeat-interval: 0s is not between 10ms and 10s",
+        ] {
+            assert!(problems.contains(expected), "{expected} in {problems}");
+        }
+        for wrong in ["soon", "0s", "100000000000y"] {
+            let problems = refused(Settings { election_timeout: text(wrong), ..Settings::default() });
+            assert_eq!(problems.matches("election-timeout").count(), 1, "{problems}");
+        }
+    }
+
+    #[test]
+    fn members_have_addresses_of_their_own_that_can_be_reached() {
+        let list =
+            |list: &str| Settings { name: text("a"), initial_cluster: text(list), ..Settings::default() };
+        let twice = refused(list("a=10.0.0.1:7401,b=http://10.0.0.1:7401"));
+        assert!(twice.contains("gives a and b the same address 10.0.0.1:7401"), "{twice}");
+        let nowhere = refused(list("a=10.0.0.1:7401,b=0.0.0.0:7401"));
+        assert!(nowhere.contains("is not where b could be reached"), "{nowhere}");
+        for everywhere in ["0.0.0.0:7400", "[::]:7400"] {
+            let listening = Settings {
+                listen_client: text(everywhere),
+                listen_peer: text(everywhere),
+                ..Settings::default()
+            };
+            let problems = refused(listening.clone());
+            for setting in ["set --advertise-client", "set --advertise-peer"] {
+                assert!(problems.contains(setting), "{problems}");
+            }
+            let told = Settings {
+                advertise_client: text("node.example:7400"),
+                advertise_peer: text("node.example:7401"),
+                ..listening
+            };
+            checked(told).expect("others can reach it");
         }
     }
 

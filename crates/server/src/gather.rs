@@ -13,15 +13,14 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 
 /// What is gathered at most; beyond, it is sent.
 const GATHER_MAX: usize = 32 << 10;
 /// A larger piece is not worth copying.
 const PIECE_MAX: usize = 4 << 10;
 
-pub struct Gathering<S = TcpStream> {
+pub struct Gathering<S> {
     socket: S,
     gathered: BytesMut,
     /// Whether pieces are gathered at all; from the first byte read on, when the connection is established.
@@ -42,10 +41,10 @@ impl<S> Gathering<S> {
     }
 }
 
-impl Connected for Gathering<TcpStream> {
-    type ConnectInfo = TcpConnectInfo;
+impl<S: Connected> Connected for Gathering<S> {
+    type ConnectInfo = S::ConnectInfo;
 
-    fn connect_info(&self) -> TcpConnectInfo {
+    fn connect_info(&self) -> S::ConnectInfo {
         self.socket.connect_info()
     }
 }

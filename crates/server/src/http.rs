@@ -1,5 +1,7 @@
 //! The HTTP listener: version, health and metrics.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
@@ -7,15 +9,15 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::Deserialize;
 use serde_json::json;
 use setpoint_apiserver::etcd::context::Context;
 use setpoint_apiserver::etcd::{PROTOCOL_VERSION, STORAGE_VERSION};
 use setpoint_apiserver::replica::Replica;
-use setpoint_store::command::AlarmKind;
-use tokio::net::TcpListener;
+use setpoint_store::command::{AlarmKind, MemberAttributes};
+use setpoint_types::NodeId;
 use tokio_util::sync::CancellationToken;
 
+use crate::door::Door;
 use crate::metrics::NodeMetrics;
 
 #[derive(Clone)]
@@ -25,11 +27,11 @@ struct Shared {
 }
 
 pub async fn serve(
-    socket: TcpListener,
+    door: Door,
     context: Context,
     metrics: Arc<NodeMetrics>,
     stop: CancellationToken,
-) {
+) -> io::Result<()> {
     let routes = Router::new()
         .route("/version", get(version))
         .route("/health", get(health))
@@ -37,10 +39,7 @@ pub async fn serve(
         .route("/readyz", get(readyz))
         .route("/metrics", get(scrape))
         .with_state(Shared { context, metrics });
-    let served = axum::serve(socket, routes).with_graceful_shutdown(stop.cancelled_owned()).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the HTTP listener ended");
-    }
+    axum::serve(door, routes).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
 async fn version() -> Json<serde_json::Value> {
@@ -53,24 +52,38 @@ async fn version() -> Json<serde_json::Value> {
     }))
 }
 
-#[derive(Deserialize)]
+/// What `/health` is asked, as etcd understands it: whatever it does not know is ignored.
+#[derive(Debug, Default, PartialEq, Eq)]
 struct HealthQuery {
     /// Ask only this node, not the cluster.
-    #[serde(default)]
     serializable: bool,
-    /// An alarm that does not count.
-    exclude: Option<String>,
+    /// Alarms that do not count.
+    excluded: Vec<String>,
+}
+
+impl HealthQuery {
+    fn read(pairs: Vec<(String, String)>) -> Self {
+        let mut query = Self::default();
+        for (name, value) in pairs {
+            match name.as_str() {
+                "serializable" => query.serializable |= value == "true",
+                "exclude" => query.excluded.push(value),
+                _ => {}
+            }
+        }
+        query
+    }
 }
 
 /// etcd's health check: can a read be answered, and is there no alarm.
-async fn health(State(shared): State<Shared>, Query(query): Query<HealthQuery>) -> Response {
-    let ignored = query.exclude.as_deref();
+async fn health(State(shared): State<Shared>, Query(pairs): Query<Vec<(String, String)>>) -> Response {
+    let query = HealthQuery::read(pairs);
     let alarm = shared.context.replica.store.alarms().into_iter().find_map(|alarm| {
         let name = match alarm.kind {
             AlarmKind::NoSpace => "NOSPACE",
             AlarmKind::Corrupt => "CORRUPT",
         };
-        (ignored != Some(name)).then(|| format!("ALARM {name}"))
+        (!query.excluded.iter().any(|excluded| excluded == name)).then(|| format!("ALARM {name}"))
     });
     let problem = match alarm {
         Some(alarm) => Some(alarm),
@@ -105,18 +118,28 @@ async fn livez() -> &'static str {
 /// spreads requests sends it none.
 async fn readyz(State(shared): State<Shared>) -> Response {
     let replica = &shared.context.replica;
-    let problem = if shared.context.stopping.is_cancelled() {
-        "the node is stopping".to_owned()
-    } else {
-        match unreadable(replica).await {
-            Some(problem) => problem,
-            None if replica.store.members().contains_key(&replica.identity.member) => {
-                return "ok\n".into_response();
-            }
-            None => "the cluster does not know this node's name yet".to_owned(),
-        }
-    };
-    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {problem}\n")).into_response()
+    if shared.context.stopping.is_cancelled() {
+        return answer(Some("the node is stopping".to_owned()));
+    }
+    let unreadable = unreadable(replica).await;
+    // Looked at after the barrier, when it is as new as what could be read.
+    answer(unready(unreadable, &replica.store.members(), replica.identity.member))
+}
+
+fn unready(
+    unreadable: Option<String>,
+    members: &BTreeMap<NodeId, MemberAttributes>,
+    us: NodeId,
+) -> Option<String> {
+    let unknown = || "the cluster does not know this node's name yet".to_owned();
+    unreadable.or_else(|| (!members.contains_key(&us)).then(unknown))
+}
+
+fn answer(problem: Option<String>) -> Response {
+    match problem {
+        None => "ok\n".into_response(),
+        Some(problem) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {problem}\n")).into_response(),
+    }
 }
 
 async fn scrape(State(shared): State<Shared>) -> Response {
@@ -126,5 +149,36 @@ async fn scrape(State(shared): State<Shared>) -> Response {
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_health_query_is_understood_as_etcd_does() {
+        let read = |text: &str| {
+            let uri = format!("http://node/health?{text}").parse().expect("a URI");
+            let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&uri).expect("pairs");
+            let HealthQuery { serializable, excluded } = HealthQuery::read(pairs);
+            (serializable, excluded.join(" "))
+        };
+        assert_eq!(read(""), (false, String::new()));
+        assert_eq!(read("exclude=NOSPACE&exclude=CORRUPT"), (false, "NOSPACE CORRUPT".to_owned()));
+        assert_eq!(read("serializable=true&exclude=NOSPACE"), (true, "NOSPACE".to_owned()));
+        assert_eq!(read("serializable=1&unknown"), (false, String::new()));
+    }
+
+    #[test]
+    fn a_node_is_not_ready_before_its_name_is_known() {
+        let of = |ids: &[u64]| ids.iter().map(|id| (NodeId(*id), MemberAttributes::default())).collect();
+        let status = |unreadable: Option<&str>, members: &[u64]| {
+            answer(unready(unreadable.map(str::to_owned), &of(members), NodeId(2))).status()
+        };
+        assert_eq!(status(None, &[]), StatusCode::SERVICE_UNAVAILABLE, "reads work, but nobody knows it");
+        assert_eq!(status(None, &[1, 3]), StatusCode::SERVICE_UNAVAILABLE, "nobody knows it among others");
+        assert_eq!(status(Some("no leader is known"), &[1, 2, 3]), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status(None, &[1, 2, 3]), StatusCode::OK);
     }
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use setpoint_apiserver::replica::Identity;
-use setpoint_consensus::{Connector, JoinError, Newcomer, Peer, join};
+use setpoint_consensus::{Connector, Newcomer, Peer, has_log};
 use setpoint_types::{ClusterId, NodeId};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Origin, ServerConfig};
 use crate::founding::{self, FoundingError};
+use crate::joining::{self, JoiningError};
 use crate::restored::{self, BackupHash, MarkError};
 
 /// What a node is, and what it starts its log with if that is empty.
@@ -42,16 +42,23 @@ pub enum IdentityError {
         "the data in {path} belongs to member {found:?}, but this node is called {name:?}; start it with --name {found}"
     )]
     OtherName { path: PathBuf, found: String, name: String },
-    #[error("the cluster could not be joined")]
-    Join(#[source] JoinError),
+    #[error(transparent)]
+    Joining(#[from] JoiningError),
     #[error(
-        "the data folder was restored from a backup, so the node can only found a new cluster (--initial-cluster); to          join one, give it an empty folder"
+        "the data folder was restored from a backup, so the node can only found a new cluster (--initial-cluster); to \
+         join one, give it an empty folder"
     )]
     RestoredJoins,
     #[error(transparent)]
     Restored(#[from] MarkError),
     #[error(transparent)]
     Founding(#[from] FoundingError),
+    #[error(
+        "this node has taken part in the cluster as member {node}, but its log in {path} is gone: what it had promised is \
+         lost; remove the member (etcdctl member remove {node}), empty the data folder and start the node with --join \
+         instead of --initial-cluster"
+    )]
+    LostLog { node: NodeId, path: PathBuf },
 }
 
 /// The file's content.
@@ -62,6 +69,14 @@ struct Record {
     node: u64,
     /// Kept so that a founder that crashed before its first log entry founds the same cluster again.
     founders: Option<Vec<Founder>>,
+    /// The log was begun, so a folder without one has lost it. Not said in files of earlier versions, whose nodes began
+    /// theirs moments later.
+    #[serde(default = "begun")]
+    begun: bool,
+}
+
+fn begun() -> bool {
+    true
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -72,7 +87,6 @@ struct Founder {
 }
 
 const FILE: &str = "member.json";
-const JOIN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Reads who we are, or becomes somebody.
 pub async fn establish(
@@ -84,28 +98,76 @@ pub async fn establish(
         if record.name != config.name {
             return Err(IdentityError::OtherName { path, found: record.name, name: config.name.clone() });
         }
+        resume(config, connector, &record).await?;
+        warn_of_other_founders(config, &record)?;
         return Ok(record.membership());
     }
     let backup = restored::read(&config.data_dir)?;
     let record = match &config.origin {
         Origin::Found { members, token } => {
             let record = found(&config.name, members, token, backup.as_ref());
-            let us = record.membership().identity;
-            founding::check(connector, (us.cluster, us.member), record.other_founders()).await?;
+            record.ask_founders(connector).await?;
             record
         }
         Origin::Join { .. } if backup.is_some() => return Err(IdentityError::RestoredJoins),
         Origin::Join { seeds } => {
             let newcomer = Newcomer { name: config.name.clone(), address: config.advertise_peer.clone() };
-            let admission =
-                join(connector, seeds, &newcomer, JOIN_PATIENCE).await.map_err(IdentityError::Join)?;
+            let admission = joining::join(connector, seeds, &newcomer).await?;
             tracing::info!(node = %admission.node, cluster = %admission.cluster, "taken in by the cluster");
             let name = config.name.clone();
-            Record { name, cluster: admission.cluster.0, node: admission.node.0, founders: None }
+            Record {
+                name,
+                cluster: admission.cluster.0,
+                node: admission.node.0,
+                founders: None,
+                begun: false,
+            }
         }
     };
     write(&config.data_dir, &record)?;
     Ok(record.membership())
+}
+
+/// Refuses if the node's promises are lost (invariant S17).
+async fn resume(
+    config: &ServerConfig,
+    connector: &dyn Connector,
+    record: &Record,
+) -> Result<(), IdentityError> {
+    let path = &config.data_dir;
+    if has_log(path).map_err(|source| IdentityError::Io { path: path.clone(), source })? {
+        return Ok(());
+    }
+    if record.begun {
+        return Err(IdentityError::LostLog { node: NodeId(record.node), path: path.clone() });
+    }
+    // It ended before it began its log. Or somebody put an old file back; the others may know.
+    record.ask_founders(connector).await.map_err(Into::into)
+}
+
+/// What the cluster was founded with counts for good; other settings are most likely a mistake.
+fn warn_of_other_founders(config: &ServerConfig, record: &Record) -> Result<(), IdentityError> {
+    let (Origin::Found { members, token }, Some(_)) = (&config.origin, &record.founders) else {
+        return Ok(());
+    };
+    // Alone, a node is most likely told nothing at all.
+    let told = members.len() > 1;
+    let backup = restored::read(&config.data_dir)?;
+    if told && found(&config.name, members, token, backup.as_ref()).cluster != record.cluster {
+        tracing::warn!(
+            "--initial-cluster or --cluster-token are not those that the cluster was founded with; they are ignored. \
+             Members are changed with etcdctl member add, update and remove"
+        );
+    }
+    Ok(())
+}
+
+/// Remembers that the node has a log from now on. To be called when it is begun and before anything is promised in it.
+pub fn log_begun(folder: &Path) -> Result<(), IdentityError> {
+    match read(&folder.join(FILE))? {
+        Some(record) if !record.begun => write(folder, &Record { begun: true, ..record }),
+        _ => Ok(()),
+    }
 }
 
 /// Every founder computes the same ids from the same list, so none has to wait for another.
@@ -130,10 +192,15 @@ fn found(name: &str, members: &BTreeMap<String, String>, token: &str, backup: Op
     let digest = hash.finalize();
     let cluster = digest.first_chunk::<8>().map_or(1, |bytes| u64::from_be_bytes(*bytes));
     let node = founders.iter().find(|founder| founder.name == name).map_or(1, |founder| founder.node);
-    Record { name: name.to_owned(), cluster, node, founders: Some(founders) }
+    Record { name: name.to_owned(), cluster, node, founders: Some(founders), begun: false }
 }
 
 impl Record {
+    async fn ask_founders(&self, connector: &dyn Connector) -> Result<(), FoundingError> {
+        let us = self.membership().identity;
+        founding::check(connector, (us.cluster, us.member), self.other_founders()).await
+    }
+
     fn other_founders(&self) -> Vec<founding::Founder> {
         let others = self.founders.iter().flatten().filter(|founder| founder.node != self.node);
         others
@@ -218,6 +285,11 @@ mod tests {
         let path = folder.path().join(FILE);
         let again = read(&path).expect("readable").expect("there");
         assert_eq!(again.membership(), record.membership());
+        assert!(!again.begun);
+        log_begun(folder.path()).expect("written");
+        assert!(read(&path).expect("readable").expect("there").begun);
+        fs::write(&path, r#"{ "name": "b", "cluster": 1, "node": 2, "founders": null }"#).expect("written");
+        assert!(read(&path).expect("readable").expect("there").begun, "earlier versions did not say");
         fs::write(&path, "{").expect("written");
         assert!(matches!(read(&path), Err(IdentityError::Damaged { .. })));
     }

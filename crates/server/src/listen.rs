@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use setpoint_api::etcdserverpb::auth_server::AuthServer;
 use setpoint_api::etcdserverpb::cluster_server::ClusterServer;
 use setpoint_api::etcdserverpb::kv_server::KvServer;
@@ -25,14 +26,14 @@ use setpoint_apiserver::etcd::watch::WatchService;
 use setpoint_apiserver::objects::ObjectsService;
 use setpoint_apiserver::objects::write::Writer;
 use setpoint_consensus::{PeerService, peer_listener};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Server, ServerTlsConfig};
 use tower::util::MapResponseLayer;
 
 use crate::config::ServerConfig;
+use crate::door::{Door, Guest, Refusals, Shares};
 use crate::draining::DrainLayer;
 use crate::gather::Gathering;
 use crate::measure::MeasureLayer;
@@ -48,23 +49,93 @@ pub struct ListenError {
     source: io::Error,
 }
 
-pub struct Sockets {
-    pub client: TcpListener,
-    pub peer: TcpListener,
-    pub http: TcpListener,
+/// Addresses that are ours, at which nobody is answered yet: whoever calls is refused, rather than left waiting.
+pub struct Addresses {
+    client: Address,
+    peer: Address,
+    http: Address,
 }
 
-pub async fn bind(config: &ServerConfig) -> Result<Sockets, ListenError> {
-    let listen = async |setting, address| {
-        TcpListener::bind(address).await.map_err(|source| ListenError { setting, address, source })
-    };
-    Ok(Sockets {
-        client: listen("listen-client", config.listen_client).await?,
-        peer: listen("listen-peer", config.listen_peer).await?,
-        http: listen("listen-http", config.listen_http).await?,
+struct Address {
+    setting: &'static str,
+    address: SocketAddr,
+    socket: TcpSocket,
+}
+
+/// Takes the addresses, so that a node which cannot have them tells nobody of itself.
+pub fn bind(config: &ServerConfig) -> Result<Addresses, ListenError> {
+    Ok(Addresses {
+        client: Address::take("listen-client", config.listen_client)?,
+        peer: Address::take("listen-peer", config.listen_peer)?,
+        http: Address::take("listen-http", config.listen_http)?,
     })
 }
 
+impl Address {
+    fn take(setting: &'static str, address: SocketAddr) -> Result<Self, ListenError> {
+        let take = || {
+            let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+            // Or a node could not be started again while connections of its former life fade away.
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            Ok(socket)
+        };
+        take().map(|socket| Self { setting, address, socket }).map_err(|source| ListenError {
+            setting,
+            address,
+            source,
+        })
+    }
+
+    fn open(self, name: &'static str, size: usize, refusals: &Refusals) -> Result<Door, ListenError> {
+        let Self { setting, address, socket } = self;
+        let listener = socket.listen(BACKLOG).map_err(|source| ListenError { setting, address, source })?;
+        Ok(Door::new(name, listener, size, refusals))
+    }
+}
+
+pub struct Doors {
+    pub client: Door,
+    pub peer: Door,
+    pub http: Door,
+}
+
+impl Addresses {
+    pub fn open(self, shares: Shares, registry: &mut Registry) -> Result<Doors, ListenError> {
+        let refusals = Refusals::default();
+        refusals.register(registry);
+        Ok(Doors {
+            client: self.client.open("client", shares.clients, &refusals)?,
+            peer: self.peer.open("peer", shares.peers, &refusals)?,
+            http: self.http.open("http", shares.http, &refusals)?,
+        })
+    }
+}
+
+/// Serves until the stop. A node that has lost a listener stops: it would look well to whoever does not need that one.
+pub async fn serving<E: std::error::Error + 'static>(
+    name: &'static str,
+    served: impl Future<Output = Result<(), E>>,
+    stop: CancellationToken,
+    failed: CancellationToken,
+) {
+    // Also if it panics.
+    let fails = failed.drop_guard();
+    let served = served.await;
+    if stop.is_cancelled() {
+        fails.disarm();
+        return;
+    }
+    match served {
+        Ok(()) => tracing::error!("the {name} listener ended"),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "the {name} listener ended");
+        }
+    }
+}
+
+/// Connections that wait to be accepted; what the standard library asks for is less than a storm of clients.
+const BACKLOG: u32 = 1024;
 /// What a message may hold beyond the largest request, as etcd allows.
 const MESSAGE_SLACK: usize = 512 << 10;
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(20);
@@ -73,12 +144,12 @@ const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(20);
 const STREAMS_PER_CONNECTION: u32 = 100_000;
 
 pub async fn serve_clients(
-    socket: TcpListener,
+    door: Door,
     context: Context,
     objects: Writer,
     tls: Option<ServerTlsConfig>,
     drain: DrainLayer,
-) {
+) -> Result<(), tonic::transport::Error> {
     let stop = drain.stopping.clone();
     let message_max = context.limits.request_bytes + MESSAGE_SLACK;
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -94,13 +165,10 @@ pub async fn serve_clients(
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20);
-    let mut server = match with_tls(server, tls) {
-        Ok(server) => server
-            .layer(drain)
-            .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status()))
-            .layer(MapResponseLayer::new(oversize::in_etcds_words)),
-        Err(error) => return tracing::error!(error = %error, "the certificate for clients cannot be used"),
-    };
+    let mut server = with_tls(server, tls)?
+        .layer(drain)
+        .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status()))
+        .layer(MapResponseLayer::new(oversize::in_etcds_words));
     macro_rules! sized {
         ($service:expr) => {
             $service.max_decoding_message_size(message_max).max_encoding_message_size(usize::MAX)
@@ -121,34 +189,24 @@ pub async fn serve_clients(
         })))
         .add_service(health_service)
         .add_service(reflection);
-    let incoming = connections(socket, encrypted);
-    if let Err(error) = router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()).await {
-        tracing::error!(error = %error, "the client listener ended");
-    }
+    router.serve_with_incoming_shutdown(connections(door, encrypted), stop.cancelled_owned()).await
 }
 
 pub async fn serve_peers(
-    socket: TcpListener,
+    door: Door,
     service: PeerService,
     tls: Option<PeerTlsConfig>,
     stop: CancellationToken,
-) {
+) -> Result<(), tonic::transport::Error> {
     let encrypted = tls.is_some();
-    let mut server = match with_tls(peer_listener(), tls.map(|tls| tls.server)) {
-        Ok(server) => server,
-        Err(error) => return tracing::error!(error = %error, "the certificate for peers cannot be used"),
-    };
-    let incoming = connections(socket, encrypted);
-    let serving = server.add_service(service).serve_with_incoming_shutdown(incoming, stop.cancelled_owned());
-    if let Err(error) = serving.await {
-        tracing::error!(error = %error, "the peer listener ended");
-    }
+    let mut server = with_tls(peer_listener(), tls.map(|tls| tls.server))?;
+    let router = server.add_service(service);
+    router.serve_with_incoming_shutdown(connections(door, encrypted), stop.cancelled_owned()).await
 }
 
-/// Without waiting to fill packets: that would cost a conversation of small messages tens of milliseconds.
-fn connections(socket: TcpListener, encrypted: bool) -> impl Stream<Item = io::Result<Gathering>> {
+fn connections(door: Door, encrypted: bool) -> impl Stream<Item = io::Result<Gathering<Guest>>> {
     let gathering = if encrypted { Gathering::passing } else { Gathering::new };
-    TcpIncoming::from(socket).with_nodelay(Some(true)).map(move |socket| socket.map(gathering))
+    door.guests().map(move |guest| guest.map(gathering))
 }
 
 fn with_tls(server: Server, tls: Option<ServerTlsConfig>) -> Result<Server, tonic::transport::Error> {

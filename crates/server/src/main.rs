@@ -5,6 +5,7 @@
 
 mod commands;
 mod config;
+mod door;
 mod draining;
 mod engines;
 mod founding;
@@ -12,6 +13,7 @@ mod gather;
 mod host;
 mod http;
 mod identity;
+mod joining;
 mod listen;
 mod measure;
 mod metrics;

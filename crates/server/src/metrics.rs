@@ -42,9 +42,8 @@ impl LogObserver for LogMetrics {
         self.bytes.inc_by(batch.bytes as u64);
     }
 
-    fn failed(&self, failure: &LogFailure) {
-        tracing::error!(error = %failure, "the Raft log failed");
-    }
+    /// The log has said so itself, and consensus stops the node.
+    fn failed(&self, _: &LogFailure) {}
 }
 
 /// Everything `/metrics` shows.
@@ -73,7 +72,7 @@ macro_rules! gauges {
 }
 
 gauges! {
-    is_leader: "1 while this node leads",
+    is_leader: "1 while this node leads and a quorum follows it",
     has_leader: "1 while this node knows a leader",
     raft_term: "Current Raft term",
     log_last_index: "Index of the last log entry",
@@ -172,7 +171,8 @@ impl NodeMetrics {
     fn look_up(&self, status: &Status) {
         let (gauges, replica) = (&self.gauges, &self.context.replica);
         let index = |index: Option<u64>| index.map_or(0, |index| index as i64);
-        gauges.is_leader.set((status.role == Role::Leader).into());
+        // A leader that has lost its quorum is none: it knows no leader, and does not count as one.
+        gauges.is_leader.set((status.role == Role::Leader && status.leader.is_some()).into());
         gauges.has_leader.set(status.leader.is_some().into());
         gauges.raft_term.set(status.term as i64);
         gauges.log_last_index.set(index(status.last_index));

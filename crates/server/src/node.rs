@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::ServerConfig;
+use crate::door::{Shares, TooFew};
 use crate::draining::DrainLayer;
 use crate::engines::RocksEngines;
 use crate::host::ServerHost;
@@ -71,38 +72,51 @@ pub enum NodeError {
     Found(#[source] MemberError),
     #[error(transparent)]
     Listen(#[from] ListenError),
-    #[error("this node's storage or log failed; see the log above")]
+    #[error(transparent)]
+    Descriptors(#[from] TooFew),
+    #[error("this node's storage, log or one of its listeners failed; see the log above")]
     Failed,
 }
 
 /// Runs a node until `stop` is cancelled or it fails.
 pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), NodeError> {
     let _lock = lock_folder(&config)?;
+    let shares = Shares::claim()?;
     let peer_tls = config.peer_tls.as_ref().map(tls::peer).transpose()?;
     let client_tls = config.client_tls.as_ref().map(tls::server).transpose()?;
+    // Before anybody is told of us: who cannot listen should not be a member.
+    let addresses = listen::bind(&config)?;
     let connector = Arc::new(TcpConnector::new(peer_tls.as_ref().map(|tls| tls.client.clone())));
-    let membership = identity::establish(&config, &*connector).await?;
+    // Joining may take minutes.
+    let Some(membership) = stop.run_until_cancelled(identity::establish(&config, &*connector)).await else {
+        return Ok(());
+    };
+    let membership = membership?;
 
     let failed = CancellationToken::new();
     let mut registry = Registry::with_prefix("setpoint");
     let parts = assemble(&config, &membership, connector, failed.clone(), &mut registry).await?;
-    let replica = parts.context.replica.clone();
-    let node = replica.node.clone();
+    identity::log_begun(&config.data_dir)?;
+    let node = parts.context.replica.node.clone();
 
-    let sockets = listen::bind(&config).await?;
+    let doors = addresses.open(shares, &mut registry)?;
     let tasks = TaskTracker::new();
     let ended = CancellationToken::new();
     // Not among the tasks that are waited for: peers keep their connections open, and the last word to them is said.
-    tokio::spawn(listen::serve_peers(sockets.peer, node.peer_service(), peer_tls, ended.clone()));
+    let peers = listen::serve_peers(doors.peer, node.peer_service(), peer_tls, ended.clone());
+    tokio::spawn(listen::serving("peer", peers, ended.clone(), failed.clone()));
     node.run();
     found(&node, &membership).await?;
     parts.start(&config, &tasks, ended.clone());
-    let drain = DrainLayer { stopping: parts.context.stopping.clone(), requests: TaskTracker::new() };
+    let stopping = parts.context.stopping.clone();
+    let drain = DrainLayer { stopping: stopping.clone(), requests: TaskTracker::new() };
     let clients = TaskTracker::new();
     let (context, objects) = (parts.context.clone(), parts.objects.clone());
     let metrics = NodeMetrics::new(context.clone(), objects.reader.index.clone(), registry);
-    clients.spawn(listen::serve_clients(sockets.client, context, objects, client_tls, drain.clone()));
-    tasks.spawn(http::serve(sockets.http, parts.context, metrics, ended.clone()));
+    let served = listen::serve_clients(doors.client, context, objects, client_tls, drain.clone());
+    clients.spawn(listen::serving("client", served, stopping, failed.clone()));
+    let served = http::serve(doors.http, parts.context, metrics, ended.clone());
+    tasks.spawn(listen::serving("HTTP", served, ended.clone(), failed.clone()));
     tracing::info!(
         name = config.name, node = %membership.identity.member, cluster = %membership.identity.cluster,
         clients = %config.listen_client, peers = %config.listen_peer, http = %config.listen_http, "serving"
@@ -192,7 +206,7 @@ async fn assemble(
     desk.open(replica.clone(), lessor.clone());
     let renewals_stop = CancellationToken::new();
     let context = Context {
-        renewals: Renewals::start(replica.node.clone(), renewals_stop.clone()),
+        renewals: Renewals::start(replica.node.clone(), lessor.grace(), renewals_stop.clone()),
         collector: Collector::new(replica.store.clone(), halt.clone()),
         lessor,
         quota: Arc::new(Quota::new(config.quota_bytes)),

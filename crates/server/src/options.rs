@@ -1,5 +1,6 @@
 //! Everything that can be set, from flags, environment and file. A flag wins over the environment, and that over the file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
@@ -227,6 +228,11 @@ pub enum FileError {
         #[source]
         source: std::io::Error,
     },
+    #[error(
+        "the config file {path} has keys that are no settings: {keys}; settings are named as the flags are (setpointd \
+         --help), but with _ for -"
+    )]
+    Unknown { path: PathBuf, keys: String },
     #[error("the config file {path} is not understood: {problem}")]
     Parse { path: PathBuf, problem: String },
 }
@@ -244,8 +250,23 @@ impl RunArgs {
 fn read(path: &Path) -> Result<Settings, FileError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    // All of them at once; the parser would stop at the first.
+    let unknown = unknown_keys(&text);
+    if !unknown.is_empty() {
+        return Err(FileError::Unknown { path: path.to_owned(), keys: unknown.join(", ") });
+    }
     serde_saphyr::from_str(&text)
         .map_err(|error| FileError::Parse { path: path.to_owned(), problem: error.to_string() })
+}
+
+/// The keys that are no setting's. None if the file is not even a list of keys, which is reported otherwise.
+fn unknown_keys(text: &str) -> Vec<String> {
+    let Ok(keys) = serde_saphyr::from_str::<BTreeMap<String, serde_json::Value>>(text) else {
+        return Vec::new();
+    };
+    let known = Settings::augment_args(clap::Command::new("settings"));
+    let is_known = |key: &String| known.get_arguments().any(|argument| argument.get_id() == key.as_str());
+    keys.into_keys().filter(|key| !is_known(key)).collect()
 }
 
 macro_rules! or_all {
@@ -306,8 +327,8 @@ mod tests {
         let merged =
             RunArgs { config: Some(path.clone()), settings: settings.clone() }.merged().expect("merged");
         assert_eq!((merged.name.as_deref(), merged.quota_bytes), (Some("from-flag"), Some(5)));
-        std::fs::write(&path, "nmae: typo\n").expect("written");
+        std::fs::write(&path, "nmae: typo\nquota_bytes: 5\nlisten-peer: 127.0.0.1:1\n").expect("written");
         let refused = RunArgs { config: Some(path), settings }.merged().expect_err("a typo is refused");
-        assert!(refused.to_string().contains("nmae"), "{refused}");
+        assert!(refused.to_string().contains("listen-peer, nmae;"), "{refused}");
     }
 }

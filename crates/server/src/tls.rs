@@ -1,18 +1,35 @@
-//! Certificates from files into tonic's settings.
+//! Certificates from files into tonic's settings, tried before anything is served with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 
 use crate::config::{PeerTls, ServerTls};
 
 #[derive(Debug, thiserror::Error)]
-#[error("the certificate or key file {path} cannot be read")]
-pub struct TlsError {
-    path: PathBuf,
-    #[source]
-    source: std::io::Error,
+pub enum TlsError {
+    #[error("the certificate or key file {path} cannot be read")]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(
+        "the certificate {cert} with the key {key} cannot be used; both have to be PEM, and belong together"
+    )]
+    Identity {
+        cert: PathBuf,
+        key: PathBuf,
+        #[source]
+        source: tonic::transport::Error,
+    },
+    #[error("the authority {path} cannot be used; it has to be a PEM file with at least one certificate")]
+    Authority {
+        path: PathBuf,
+        #[source]
+        source: tonic::transport::Error,
+    },
 }
 
 /// Both directions of the traffic between nodes.
@@ -23,23 +40,38 @@ pub struct PeerTlsConfig {
 }
 
 pub fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|source| TlsError { path: path.to_owned(), source })
+    fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
 }
 
 pub fn server(files: &ServerTls) -> Result<ServerTlsConfig, TlsError> {
-    let tls = ServerTlsConfig::new().identity(Identity::from_pem(read(&files.cert)?, read(&files.key)?));
-    Ok(match &files.client_ca {
-        Some(ca) => tls.client_ca_root(Certificate::from_pem(read(ca)?)),
-        None => tls,
-    })
+    let tls = ServerTlsConfig::new().identity(identity(&files.cert, &files.key)?);
+    match &files.client_ca {
+        Some(ca) => with_authority(tls, ca),
+        None => Ok(tls),
+    }
 }
 
 /// Each node proves to the other, in both roles, that the cluster's authority knows it.
 pub fn peer(files: &PeerTls) -> Result<PeerTlsConfig, TlsError> {
-    let identity = Identity::from_pem(read(&files.cert)?, read(&files.key)?);
-    let ca = Certificate::from_pem(read(&files.ca)?);
-    Ok(PeerTlsConfig {
-        server: ServerTlsConfig::new().identity(identity.clone()).client_ca_root(ca.clone()),
-        client: ClientTlsConfig::new().identity(identity).ca_certificate(ca),
-    })
+    let identity = identity(&files.cert, &files.key)?;
+    let server = with_authority(ServerTlsConfig::new().identity(identity.clone()), &files.ca)?;
+    let client =
+        ClientTlsConfig::new().identity(identity).ca_certificate(Certificate::from_pem(read(&files.ca)?));
+    let tried = Endpoint::from_static("https://peer").tls_config(client.clone());
+    tried.map_err(|source| TlsError::Authority { path: files.ca.clone(), source })?;
+    Ok(PeerTlsConfig { server, client })
+}
+
+fn identity(cert: &Path, key: &Path) -> Result<Identity, TlsError> {
+    let identity = Identity::from_pem(read(cert)?, read(key)?);
+    let tried = Server::builder().tls_config(ServerTlsConfig::new().identity(identity.clone()));
+    tried.map_err(|source| TlsError::Identity { cert: cert.to_owned(), key: key.to_owned(), source })?;
+    Ok(identity)
+}
+
+fn with_authority(tls: ServerTlsConfig, ca: &Path) -> Result<ServerTlsConfig, TlsError> {
+    let tls = tls.client_ca_root(Certificate::from_pem(read(ca)?));
+    let tried = Server::builder().tls_config(tls.clone());
+    tried.map_err(|source| TlsError::Authority { path: ca.to_owned(), source })?;
+    Ok(tls)
 }

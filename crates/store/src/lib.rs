@@ -40,5 +40,5 @@ pub use lookup::{Version, Versions, VersionsMax};
 pub use machine::{ApplyFailure, Body, ChangeSet, Done, Entry, GrantedLease, Lease, Outcome, Position};
 pub use pages::{Page, PageMax, Pages};
 pub use read::ReadFailure;
-pub use store::{Applied, Store};
+pub use store::{Applied, GrantedLeases, LeaseUpdate, Store};
 pub use verdict::{Committed, Found, KeyValue, RangeResult, Rejection, Response, TxnResult, Verdict};

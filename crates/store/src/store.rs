@@ -65,6 +65,20 @@ pub struct Applied {
     pub membership: Option<Bytes>,
 }
 
+/// All leases, as of the change `at`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedLeases {
+    pub leases: Vec<GrantedLease>,
+    pub at: u64,
+}
+
+/// Leases that came or went, each as it is after the change `at`: none for one that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseUpdate {
+    pub leases: Vec<(LeaseId, Option<GrantedLease>)>,
+    pub at: u64,
+}
+
 impl Store {
     pub fn open(engine: Arc<dyn Engine>) -> Result<Self, EngineFailure> {
         let state = State::load(&*engine)?;
@@ -255,23 +269,23 @@ impl Store {
     }
 
     /// Every lease, for counting its time.
-    pub fn granted_leases(&self) -> Vec<GrantedLease> {
-        let granted = |(id, lease): (&LeaseId, &Lease)| GrantedLease {
-            id: *id,
-            ttl: lease.ttl,
-            granted_at: lease.granted_at,
-            granted_in: lease.granted_in,
-        };
-        self.inner.read().state.leases.iter().map(granted).collect()
+    pub fn granted_leases(&self) -> GrantedLeases {
+        let inner = self.inner.read();
+        let leases = inner.state.leases.iter().map(|(id, lease)| lease.granted(*id)).collect();
+        GrantedLeases { leases, at: inner.state.lease_changes.count() }
+    }
+
+    /// What became of the leases that came or went after `seen`, which an earlier answer named. None if that is too long
+    /// ago: then all of them have to be looked at.
+    pub fn lease_changes(&self, seen: u64) -> Option<LeaseUpdate> {
+        let inner = self.inner.read();
+        let State { leases, lease_changes, .. } = &inner.state;
+        let now = |id| (id, leases.get(&id).map(|lease: &Lease| lease.granted(id)));
+        Some(LeaseUpdate { leases: lease_changes.since(seen)?.map(now).collect(), at: lease_changes.count() })
     }
 
     pub fn lease_count(&self) -> usize {
         self.inner.read().state.leases.len()
-    }
-
-    /// Moves whenever a lease comes or goes.
-    pub fn lease_changes(&self) -> u64 {
-        self.inner.read().state.lease_changes
     }
 
     /// What an operation did, if it is remembered.

@@ -39,21 +39,26 @@ pub struct Expired {
 }
 
 impl Deadlines {
-    /// Takes the leases as they are: new ones get their time from now, gone ones are forgotten. One that was revoked and
-    /// granted again since is a new one. Those granted under another leader than that of `term` get `grace` on top.
+    /// Takes all leases as they are: those that are gone are forgotten.
     pub fn follow(&mut self, leases: &[GrantedLease], now: Instant, term: u64, grace: Duration) {
         let live: BTreeSet<LeaseId> = leases.iter().map(|lease| lease.id).collect();
         let gone: Vec<LeaseId> = self.leases.keys().filter(|id| !live.contains(id)).copied().collect();
         gone.into_iter().for_each(|id| self.forget(id));
         for lease in leases {
-            let counted = self.leases.get(&lease.id);
-            if counted.is_none_or(|counted| counted.granted_at != lease.granted_at) {
-                let ttl = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or(0));
-                let grace = if lease.granted_in == term { Duration::ZERO } else { grace };
-                let deadline = now + ttl + grace;
-                let counted = Counted { ttl, granted_at: lease.granted_at, deadline, expiring: false };
-                self.set(lease.id, counted);
-            }
+            self.take(lease, now, term, grace);
+        }
+    }
+
+    /// Takes a lease as it is: a new one gets its time from now, as does one that was revoked and granted again since. One
+    /// granted under another leader than that of `term` gets `grace` on top.
+    pub fn take(&mut self, lease: &GrantedLease, now: Instant, term: u64, grace: Duration) {
+        let counted = self.leases.get(&lease.id);
+        if counted.is_none_or(|counted| counted.granted_at != lease.granted_at) {
+            let ttl = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or(0));
+            let grace = if lease.granted_in == term { Duration::ZERO } else { grace };
+            let deadline = now + ttl + grace;
+            let counted = Counted { ttl, granted_at: lease.granted_at, deadline, expiring: false };
+            self.set(lease.id, counted);
         }
     }
 
@@ -109,7 +114,8 @@ impl Deadlines {
         self.leases.insert(id, counted);
     }
 
-    fn forget(&mut self, id: LeaseId) {
+    /// The lease is gone.
+    pub fn forget(&mut self, id: LeaseId) {
         if let Some(counted) = self.leases.remove(&id) {
             self.queue.remove(&(counted.deadline, id));
         }
@@ -164,6 +170,43 @@ mod tests {
         deadlines.retry(Expired { id: LeaseId(2), granted_at: 0 }, start + SECOND * 8);
         assert_eq!(deadlines.renew(LeaseId(2), start + SECOND * 7), None);
         assert_eq!(expired(&mut deadlines, start + SECOND * 8), [LeaseId(2)]);
+    }
+
+    /// What came or went, lease by lease, against all leases each time.
+    #[tokio::test(start_paused = true)]
+    async fn following_the_changes_is_as_good_as_looking_at_all() {
+        let start = Instant::now();
+        let (mut whole, mut stepwise) = (Deadlines::default(), Deadlines::default());
+        let mut leases: BTreeMap<LeaseId, GrantedLease> = BTreeMap::new();
+        let mut changed = Vec::new();
+        for step in 0..500_u64 {
+            // Ids and kinds of changes that repeat only after a long while.
+            let (id, now) = (LeaseId((step * step % 7) as i64), start + SECOND * step as u32);
+            changed.push(id);
+            if leases.remove(&id).is_none() {
+                let granted = lease(id.0, 3 + (step % 11) as i64);
+                leases.insert(id, GrantedLease { granted_at: step, granted_in: TERM - step % 2, ..granted });
+            }
+            if step % 5 > 2 {
+                continue;
+            }
+            let all: Vec<_> = leases.values().copied().collect();
+            whole.follow(&all, now, TERM, SECOND);
+            for id in changed.drain(..) {
+                match leases.get(&id) {
+                    Some(lease) => stepwise.take(lease, now, TERM, SECOND),
+                    None => stepwise.forget(id),
+                }
+            }
+            if let Some(id) = leases.keys().next() {
+                assert_eq!(whole.renew(*id, now), stepwise.renew(*id, now));
+            }
+            assert_eq!(expired(&mut whole, now), expired(&mut stepwise, now));
+            assert_eq!(whole.counted(), stepwise.counted());
+            for id in (0..7).map(LeaseId) {
+                assert_eq!(whole.lifetime(id, now), stepwise.lifetime(id, now), "{id} in step {step}");
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

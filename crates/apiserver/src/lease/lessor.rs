@@ -49,8 +49,8 @@ struct Counting {
     /// The term we lead in, while we do.
     term: Option<u64>,
     deadlines: Deadlines,
-    /// The store's count of lease changes when we last looked.
-    seen: Option<u64>,
+    /// The store's last change of a lease when we last looked.
+    seen: u64,
 }
 
 impl Lessor {
@@ -61,6 +61,11 @@ impl Lessor {
     /// The lifetime a lease gets if it asks for `ttl` seconds.
     pub fn granted(&self, ttl: i64) -> i64 {
         ttl.max(self.options.ttl_min.as_secs_f32().ceil() as i64)
+    }
+
+    /// What a new leader adds to every lease.
+    pub fn grace(&self) -> Duration {
+        self.options.grace
     }
 
     /// Renews leases: the seconds each got anew, 0 for one that does not exist. None if we do not lead: only the leader
@@ -94,18 +99,30 @@ impl Lessor {
             *counting = Counting::default();
             return;
         }
-        let fresh = counting.term != Some(status.term);
-        let version = self.replica.store.lease_changes();
-        if !fresh && counting.seen == Some(version) {
-            return;
+        let (term, grace, store) = (status.term, self.options.grace, &self.replica.store);
+        let Counting { term: counted, deadlines, seen } = counting;
+        if *counted != Some(term) {
+            deadlines.clear();
         }
-        if fresh {
-            counting.deadlines.clear();
-            counting.term = Some(status.term);
+        // Within one leadership the state is never replaced as a whole, so its changes add up.
+        let update = if *counted == Some(term) { store.lease_changes(*seen) } else { None };
+        match update {
+            Some(update) => {
+                for (id, lease) in &update.leases {
+                    match lease {
+                        Some(lease) => deadlines.take(lease, now, term, grace),
+                        None => deadlines.forget(*id),
+                    }
+                }
+                *seen = update.at;
+            }
+            None => {
+                let all = store.granted_leases();
+                deadlines.follow(&all.leases, now, term, grace);
+                *seen = all.at;
+            }
         }
-        let leases = self.replica.store.granted_leases();
-        counting.deadlines.follow(&leases, now, status.term, self.options.grace);
-        counting.seen = Some(version);
+        *counted = Some(term);
     }
 
     /// Proposes the expiry of leases whose time is up, for as long as the node runs.

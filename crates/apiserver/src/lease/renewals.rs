@@ -3,19 +3,20 @@
 //! All that arrive while one call is under way go with the next: one message and one proof of leadership for many
 //! renewals, whichever node the clients are connected to.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use prost::Message;
-use setpoint_api::setpoint::peer::v1::{
-    LeaderReply, LeaderRequest, RenewLeases, leader_reply, leader_request,
-};
-use setpoint_consensus::{CallError, Node};
+use setpoint_api::setpoint::peer::v1::RenewLeases;
+use setpoint_api::setpoint::peer::v1::leader_reply::Reply;
+use setpoint_api::setpoint::peer::v1::leader_request::Request;
+use setpoint_consensus::Node;
 use setpoint_types::LeaseId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+
+use crate::etcd::error::EtcdError;
+use crate::leader::ask_within;
 
 /// Renewals per call.
 const BATCH_MAX: usize = 4096;
@@ -45,9 +46,10 @@ pub enum RenewError {
 }
 
 impl Renewals {
-    pub fn start(node: Node, stop: CancellationToken) -> Self {
+    /// `grace` is what a new leader adds to every lease.
+    pub fn start(node: Node, grace: Duration, stop: CancellationToken) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(forward(node, waiting, stop));
+        tokio::spawn(forward(node, grace, waiting, stop));
         Self { queue }
     }
 
@@ -59,7 +61,7 @@ impl Renewals {
     }
 }
 
-async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: CancellationToken) {
+async fn forward(node: Node, grace: Duration, mut waiting: mpsc::Receiver<Waiting>, stop: CancellationToken) {
     let mut batch = Vec::new();
     loop {
         let received = tokio::select! {
@@ -79,7 +81,7 @@ async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: Cancell
         let ids: Vec<i64> = batch.iter().map(|waiting| waiting.id.0).collect();
         let ttls = tokio::select! {
             () = stop.cancelled() => Err(RenewError::Stopped),
-            ttls = renew(&node, ids) => ttls,
+            ttls = renew(&node, grace, ids) => ttls,
         };
         for (place, waiting) in batch.drain(..).enumerate() {
             let answer = match &ttls {
@@ -93,24 +95,20 @@ async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: Cancell
 }
 
 /// Asks again for a while: a leader is being elected, or has just been, and to renew twice does no harm.
-async fn renew(node: &Node, ids: Vec<i64>) -> Result<Arc<[i64]>, RenewError> {
+async fn renew(node: &Node, grace: Duration, ids: Vec<i64>) -> Result<Vec<i64>, RenewError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match call(node, ids.clone()).await {
+        match call(node, grace, ids.clone()).await {
             Err(RenewError::NoLeader) if Instant::now() < deadline => sleep(RETRY_EVERY).await,
             outcome => return outcome,
         }
     }
 }
 
-async fn call(node: &Node, ids: Vec<i64>) -> Result<Arc<[i64]>, RenewError> {
-    let request = LeaderRequest { request: Some(leader_request::Request::RenewLeases(RenewLeases { ids })) };
-    let reply = node.call_leader(request.encode_to_vec().into()).await.map_err(|error| match error {
-        CallError::ShuttingDown => RenewError::Stopped,
-        _ => RenewError::NoLeader,
-    })?;
-    match LeaderReply::decode(reply).ok().and_then(|reply| reply.reply) {
-        Some(leader_reply::Reply::LeasesRenewed(renewed)) => Ok(renewed.ttls.into()),
-        _ => Err(RenewError::NoLeader),
+async fn call(node: &Node, grace: Duration, ids: Vec<i64>) -> Result<Vec<i64>, RenewError> {
+    match ask_within(grace, node, Request::RenewLeases(RenewLeases { ids })).await {
+        Ok(Reply::LeasesRenewed(renewed)) => Ok(renewed.ttls),
+        Err(EtcdError::Stopped) => Err(RenewError::Stopped),
+        Ok(_) | Err(_) => Err(RenewError::NoLeader),
     }
 }

@@ -88,11 +88,12 @@ fn failure(error: &CallError) -> proto::Failure {
         CallError::NoQuorum => Kind::NoQuorum,
         CallError::Overloaded => Kind::Overloaded,
         CallError::ShuttingDown => Kind::ShuttingDown,
-        CallError::Refused(_) => Kind::Refused,
+        CallError::Refused(ServiceRefusal::Final(_)) => Kind::Refused,
+        CallError::Refused(ServiceRefusal::NotNow(_)) => Kind::NotNow,
         CallError::Broken | CallError::TimedOut => Kind::Unspecified,
     };
     let message = match error {
-        CallError::Refused(ServiceRefusal(reason)) => reason.clone(),
+        CallError::Refused(refusal) => refusal.to_string(),
         other => other.to_string(),
     };
     proto::Failure { kind: kind.into(), message }
@@ -105,7 +106,8 @@ fn read_failure(failure: proto::Failure) -> CallError {
         // The leader is overloaded or going away, not this node: either way the request was not considered.
         Kind::Overloaded => CallError::Overloaded,
         Kind::ShuttingDown => CallError::NoLeader,
-        Kind::Refused => CallError::Refused(ServiceRefusal(failure.message)),
+        Kind::Refused => CallError::Refused(ServiceRefusal::Final(failure.message)),
+        Kind::NotNow => CallError::Refused(ServiceRefusal::NotNow(failure.message)),
         Kind::Unspecified => CallError::Broken,
     }
 }

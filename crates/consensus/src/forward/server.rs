@@ -1,5 +1,7 @@
 //! The leader's end of a forward stream.
 
+use std::pin::pin;
+
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -21,7 +23,8 @@ const REPLIES_AHEAD: usize = 64;
 
 type Replies = mpsc::Sender<Result<proto::ForwardReply, Status>>;
 
-/// Serves one follower until it ends the stream or the node stops.
+/// Serves one follower until it ends the stream, is removed or the node stops. Of one that is removed nothing more is read
+/// (invariant S15); what it had asked before, perhaps for its own removal, is still answered.
 pub fn serve(
     node: Node,
     from: NodeId,
@@ -39,7 +42,8 @@ pub fn serve(
     ReceiverStream::new(stream)
 }
 
-async fn run(node: Node, from: NodeId, mut requests: Streaming<proto::ForwardRequest>, replies: Replies) {
+async fn run(node: Node, from: NodeId, requests: Streaming<proto::ForwardRequest>, replies: Replies) {
+    let mut requests = pin!(requests.take_until(node.until_removed(from)));
     let (refusals, mut refused) = mpsc::channel(REPLIES_AHEAD);
     node.authority().listen_to(from, refusals.downgrade());
     let mut answering: FuturesUnordered<BoxFuture<'static, proto::ForwardReply>> = FuturesUnordered::new();
@@ -48,20 +52,21 @@ async fn run(node: Node, from: NodeId, mut requests: Streaming<proto::ForwardReq
             () = replies.closed() => return,
             Some(reply) = answering.next(), if !answering.is_empty() => Some(reply),
             Some(reply) = refused.recv() => Some(reply),
-            request = requests.message(), if answering.len() < ANSWERING_MAX => match request {
-                Ok(Some(proto::ForwardRequest { body: Some(Request::Submit(submit)) })) => {
+            request = requests.next(), if answering.len() < ANSWERING_MAX => match request {
+                Some(Ok(proto::ForwardRequest { body: Some(Request::Submit(submit)) })) => {
                     take(&node, submit, &refusals)
                 }
-                Ok(Some(proto::ForwardRequest { body: Some(Request::Call(call)) })) => {
+                Some(Ok(proto::ForwardRequest { body: Some(Request::Call(call)) })) => {
                     answering.push(answer(node.clone(), from, call));
                     None
                 }
-                Ok(Some(proto::ForwardRequest { body: Some(Request::Pledge(proto::Pledge { round, term })) })) => {
+                Some(Ok(proto::ForwardRequest { body: Some(Request::Pledge(proto::Pledge { round, term })) })) => {
                     node.authority().hear(from, round, term);
                     None
                 }
-                Ok(Some(proto::ForwardRequest { body: None })) => None,
-                Ok(None) | Err(_) => return,
+                Some(Ok(proto::ForwardRequest { body: None })) => None,
+                None if requests.is_stopped() => break,
+                None | Some(Err(_)) => return,
             },
         };
         if let Some(reply) = reply
@@ -69,6 +74,15 @@ async fn run(node: Node, from: NodeId, mut requests: Streaming<proto::ForwardReq
         {
             return;
         }
+    }
+    let last_answers = async {
+        while let Some(reply) = answering.next().await
+            && replies.send(Ok(reply)).await.is_ok()
+        {}
+    };
+    tokio::select! {
+        () = replies.closed() => {}
+        () = last_answers => {}
     }
 }
 

@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::segment::sequence_of;
+
 /// One directory of files, named without their path.
 pub trait LogFs: Send + Sync + 'static {
     fn list(&self) -> io::Result<Vec<String>>;
@@ -61,6 +63,18 @@ impl DirFs {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Whether a log was ever begun in the directory. It need not exist.
+pub fn begun(path: &Path) -> io::Result<bool> {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.try_fold(false, |begun, entry| {
+            let name = entry?.file_name();
+            Ok(begun || name.to_str().and_then(sequence_of).is_some())
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

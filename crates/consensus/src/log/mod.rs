@@ -34,7 +34,7 @@ mod view;
 mod writer;
 
 pub use error::{LogError, LogFailure};
-pub use fs::{DirFs, LogFile, LogFs};
+pub use fs::{DirFs, LogFile, LogFs, begun};
 pub use growth::Growth;
 pub use memory::MemoryFs;
 pub use options::{Ignore, LogObserver, LogOptions, SyncedBatch};

@@ -93,7 +93,8 @@ pub async fn ask_standing(
 }
 
 impl Node {
-    pub(crate) fn standing(&self, node: NodeId) -> Standing {
+    /// What this node knows of another one.
+    pub fn standing(&self, node: NodeId) -> Standing {
         let record = self.inner.progress.record();
         if record.is_former(node) {
             return Standing::Removed;

@@ -31,6 +31,9 @@ use crate::snapshot::{Depot, DepotError, Receiver};
 use crate::state::{Progress, StateMachine};
 use crate::transport::{Connector, Identity, Links, NetworkFactory, TcpConnector};
 
+/// The log's folder in the node's directory.
+const LOG: &str = "raft";
+
 /// What a node needs from outside. The first three have to be given; the rest has a usual choice.
 pub struct Seams {
     pub machine: Arc<dyn Machine>,
@@ -233,8 +236,13 @@ async fn open_machine(
     opened.await.map_err(|error| StartError::Inconsistent(error.to_string()))?
 }
 
+/// Whether a node has ever begun a log in the directory. `Node::build` begins one, durably, before it returns.
+pub fn has_log(directory: &Path) -> io::Result<bool> {
+    log::begun(&directory.join(LOG))
+}
+
 async fn open_log(config: &Config, seams: &Seams) -> Result<(LogStore, LogThread), StartError> {
-    let directory = config.directory.join("raft");
+    let directory = config.directory.join(LOG);
     let files = seams.log_files.clone();
     let (options, observer) = (seams.log_options.clone(), Arc::clone(&seams.log_observer));
     let opened = spawn_blocking(move || {

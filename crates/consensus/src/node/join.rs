@@ -15,11 +15,24 @@ use crate::transport::{Connector, Lane};
 pub enum JoinError {
     #[error("the cluster refused the new member: {0}")]
     Refused(String),
+    #[error("the cluster cannot take in a new member at the moment: {0}")]
+    NotNow(String),
     #[error("none of {asked} known members could answer; the last problem was: {problem}")]
     Unavailable { asked: usize, problem: String },
 }
 
-/// Asks the members at `seeds`, one after the other, until one of them can answer.
+impl JoinError {
+    /// True if it may be otherwise in a moment.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Refused(_) => false,
+            Self::NotNow(_) | Self::Unavailable { .. } => true,
+        }
+    }
+}
+
+/// Asks the members at `seeds`, one after the other, until one of them can answer. Whoever asks a second time, because it
+/// does not know what became of the first, is given the same place.
 pub async fn join(
     connector: &dyn Connector,
     seeds: &[String],
@@ -40,6 +53,9 @@ pub async fn join(
             Ok(Ok(reply)) => return Ok(admission(reply.into_inner())),
             Ok(Err(status)) if status.code() == tonic::Code::PermissionDenied => {
                 return Err(JoinError::Refused(status.message().to_owned()));
+            }
+            Ok(Err(status)) if status.code() == tonic::Code::Aborted => {
+                return Err(JoinError::NotNow(status.message().to_owned()));
             }
             Ok(Err(status)) => problem = format!("{seed}: {}", status.message()),
             Err(_) => problem = format!("{seed}: no answer in time"),

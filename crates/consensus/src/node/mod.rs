@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::acquaintance::{AcquaintanceError, Standing, ask_standing};
-pub use self::build::Seams;
+pub use self::build::{Seams, has_log};
 pub use self::join::{JoinError, join};
 pub use self::status::{MemberStatus, Role, Status};
 
@@ -206,7 +206,7 @@ impl Node {
                     MemberError::NotFound { .. } => Ok(Answer::MemberRemoved),
                     MemberError::NotLeader { .. } => Err(CallError::NoLeader),
                     MemberError::NoQuorum => Err(CallError::NoQuorum),
-                    other => Err(CallError::Refused(ServiceRefusal(other.to_string()))),
+                    other => Err(CallError::Refused(ServiceRefusal::Final(other.to_string()))),
                 })
             }
         }

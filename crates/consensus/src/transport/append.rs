@@ -171,7 +171,9 @@ pub fn conflict(
     };
     if link.acknowledged.contradicts(term, previous) {
         let problem = "has lost entries it had acknowledged; remove it and add it again under a new id";
-        error!(node = %link.node, index = previous.index, "a peer {problem}");
+        if link.acknowledged.is_first_denial() {
+            error!(node = %link.node, index = previous.index, "a peer {problem}");
+        }
         return Err(link.complain(problem).into());
     }
     Ok(StreamAppendError::Conflict(previous))

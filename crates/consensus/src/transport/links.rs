@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openraft::RPCTypes;
@@ -180,22 +181,47 @@ impl Link {
 /// A peer that later denies what it acknowledged has lost its data, say because its disk was replaced. openraft's
 /// bookkeeping does not survive being told so. Such a peer is treated as unreachable until it is removed.
 #[derive(Debug, Default)]
-pub struct Acknowledged(Mutex<(u64, u64)>);
+pub struct Acknowledged {
+    /// Term and index.
+    last: Mutex<(u64, u64)>,
+    denied: AtomicBool,
+}
 
 impl Acknowledged {
     pub fn note(&self, term: u64, last: LogId) {
-        let mut known = self.0.lock();
+        let mut known = self.last.lock();
         *known = (*known).max((term, last.index));
     }
 
     /// True if it ever acknowledged anything.
     pub fn any(&self) -> bool {
-        *self.0.lock() != (0, 0)
+        *self.last.lock() != (0, 0)
     }
 
     /// True if a conflict at `previous` contradicts what was acknowledged.
     pub fn contradicts(&self, term: u64, previous: LogId) -> bool {
-        let (known_term, index) = *self.0.lock();
+        let (known_term, index) = *self.last.lock();
         known_term == term && previous.index <= index
+    }
+
+    /// True the first time. The peer goes on denying for as long as it is asked, many times a second.
+    pub fn is_first_denial(&self) -> bool {
+        !self.denied.swap(true, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_acknowledged_can_be_contradicted_in_its_term_and_is_news_once() {
+        let at = |index| LogId { leader_id: 3.into(), index };
+        let acknowledged = Acknowledged::default();
+        assert!(!acknowledged.any() && !acknowledged.contradicts(3, at(1)));
+        acknowledged.note(3, at(7));
+        assert!(acknowledged.any() && acknowledged.contradicts(3, at(7)));
+        assert!(!acknowledged.contradicts(3, at(8)) && !acknowledged.contradicts(4, at(7)));
+        assert!(acknowledged.is_first_denial() && !acknowledged.is_first_denial());
     }
 }

@@ -19,6 +19,7 @@ use super::complaints::Complaints;
 use super::wire::{self, Malformed};
 use crate::error::CallError;
 use crate::forward::{self, Answer, Question};
+use crate::host::ServiceRefusal;
 use crate::node::{Leadership, Node};
 use crate::raft::{LogId, Snapshot, TypeConfig, Vote};
 use crate::snapshot::SnapshotFiles;
@@ -31,7 +32,7 @@ pub struct PeerHandler {
     complaints: Complaints,
 }
 
-/// The answers on their way to a member when it is removed, among them that to its own removal, get so long.
+/// How long a member that is removed is waited for to take the answers to what it had asked before.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl PeerHandler {
@@ -219,7 +220,7 @@ impl Peer for PeerHandler {
             node.until_removed(from).await;
             tokio::time::sleep(FAREWELL).await;
         };
-        // Whoever is removed while it forwards is cut off: dropping the replies ends the serving.
+        // Whoever is removed while it forwards is no longer listened to; dropping the replies ends the answering, too.
         let replies = forward::serve(self.node.clone(), from, requests).take_until(removed);
         let node = self.node.clone();
         let farewell = stream::once(async move { node.was_removed(from) })
@@ -240,7 +241,8 @@ impl Peer for PeerHandler {
         match self.node.ask_leader(question).await {
             Ok(Answer::Join(admission)) => Ok(Response::new(forward::admission_reply(admission))),
             Ok(_) => Err(Status::internal("the leader answered another question")),
-            Err(CallError::Refused(refusal)) => Err(Status::permission_denied(refusal.to_string())),
+            Err(CallError::Refused(ServiceRefusal::Final(reason))) => Err(Status::permission_denied(reason)),
+            Err(CallError::Refused(ServiceRefusal::NotNow(reason))) => Err(Status::aborted(reason)),
             Err(error) => Err(Status::unavailable(error.to_string())),
         }
     }

@@ -164,6 +164,45 @@ async fn a_removed_node_is_told_so_and_nobody_listens_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_a_removed_member_has_open_is_not_read_any_more() {
+    let cluster = Cluster::start(1, Options::default()).await;
+    let leader = cluster.leader().await;
+    leader.node.add_learner(NodeId(2), peer(2)).await.expect("a new id");
+    let connector = cluster.network.connector("node-2:1", None);
+    let mut client = PeerClient::new(connector.connect(&leader.name(), Lane::Forward).expect("a channel"));
+    let (requests, stream) = tokio::sync::mpsc::channel(8);
+    let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
+    let opened = client.forward(call(stream, "c1", "2", &leader.id.to_string())).await;
+    let mut replies = opened.expect("a member forwards").into_inner();
+    let submit =
+        |text: &str| proto::forward_request::Body::Submit(proto::Submit { commands: vec![bytes(text)] });
+    let send = async |body| requests.send(proto::ForwardRequest { body: Some(body) }).await;
+    send(submit("while it could")).await.expect("the stream is open");
+    leader.applied(&bytes("while it could")).await;
+    // A question without an answer keeps the stream open for a farewell.
+    let question = Some(proto::call::Question::Service(bytes("never")));
+    let unanswered = proto::Call { id: 1, question, pledged: None };
+    send(proto::forward_request::Body::Call(unanswered)).await.expect("the stream is open");
+    leader.node.remove(NodeId(2)).await.expect("nobody depends on it");
+    let us = (ClusterId(0xc1), NodeId(2));
+    let standing = ask_standing(&*connector, us, leader.id, &leader.name(), Duration::from_secs(20)).await;
+    assert_eq!(standing.expect("an answer"), Standing::Removed);
+
+    // Whether it can still be sent does not matter.
+    let _ = send(submit("too late")).await;
+    // What was on its way still comes, such as a question for a pledge.
+    let end = loop {
+        match replies.message().await {
+            Ok(reply) => assert!(reply.is_some(), "the stream ended without a word"),
+            Err(status) => break status,
+        }
+    };
+    assert!(end.message().contains("is not a member any more"), "{end:?}");
+    leader.put("after it").await;
+    assert!(!leader.machine.contains(&bytes("too late")), "nothing that a removed member says is taken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_has_acknowledged_entries_has_taken_part() {
     let cluster = Cluster::start(3, Options::default()).await;
     let leader = cluster.leader().await;

@@ -109,7 +109,7 @@ async fn calls_are_answered_by_the_leader_wherever_they_are_made() {
         let reply = node.node.call_leader(bytes("hello")).await.expect("the leader answers");
         assert_eq!(reply, bytes(format!("{}:hello", leader.id)));
         let refusal = node.node.call_leader(bytes("no")).await.expect_err("the leader says no");
-        assert_eq!(refusal, CallError::Refused(ServiceRefusal("the answer is no".to_owned())));
+        assert_eq!(refusal, CallError::Refused(ServiceRefusal::Final("the answer is no".to_owned())));
     }
 }
 

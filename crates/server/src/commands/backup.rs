@@ -1,6 +1,7 @@
 //! `setpointd backup`: fetches a consistent copy of a node's data into a file.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use setpoint_api::etcdserverpb::SnapshotRequest;
@@ -23,6 +24,10 @@ pub enum BackupCommandError {
     Tls(#[from] TlsError),
     #[error("the node broke the backup off: {0}")]
     Broken(String),
+    #[error(
+        "{draft} is there already: another backup to this file is being made, or one was broken off; then remove it"
+    )]
+    Underway { draft: PathBuf },
     #[error("{path} cannot be written")]
     Write {
         path: PathBuf,
@@ -33,8 +38,12 @@ pub enum BackupCommandError {
 
 pub async fn run(args: &BackupArgs) -> Result<String, BackupCommandError> {
     let channel = connect(args).await?;
-    let draft = args.file.with_extension("partial");
-    let written = fetch(channel, &draft).await;
+    let draft = draft(&args.file);
+    let file = tokio::fs::File::create_new(&draft).await.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => BackupCommandError::Underway { draft: draft.clone() },
+        _ => BackupCommandError::Write { path: draft.clone(), source },
+    })?;
+    let written = fetch(channel, file, &draft).await;
     let finished = match written {
         Ok(bytes) => fs::rename(&draft, &args.file).map(|()| bytes).map_err(write_error(&args.file)),
         Err(error) => Err(error),
@@ -46,9 +55,21 @@ pub async fn run(args: &BackupArgs) -> Result<String, BackupCommandError> {
     Ok(format!("{bytes} bytes written to {}", args.file.display()))
 }
 
+/// Beside the file, under a name that nothing else has.
+fn draft(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+/// As etcd's tools do: an address without a scheme is one without TLS.
+fn with_scheme(endpoint: &str) -> String {
+    if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") }
+}
+
 async fn connect(args: &BackupArgs) -> Result<Channel, BackupCommandError> {
     let failed = |source| BackupCommandError::Connect { endpoint: args.endpoint.clone(), source };
-    let mut endpoint = Endpoint::from_shared(args.endpoint.clone()).map_err(failed)?;
+    let mut endpoint = Endpoint::from_shared(with_scheme(&args.endpoint)).map_err(failed)?;
     if args.endpoint.starts_with("https://") {
         let mut tls = ClientTlsConfig::new();
         if let Some(ca) = &args.ca_file {
@@ -62,11 +83,10 @@ async fn connect(args: &BackupArgs) -> Result<Channel, BackupCommandError> {
     endpoint.connect().await.map_err(failed)
 }
 
-async fn fetch(channel: Channel, draft: &Path) -> Result<u64, BackupCommandError> {
+async fn fetch(channel: Channel, mut file: tokio::fs::File, draft: &Path) -> Result<u64, BackupCommandError> {
     let broken = |status: tonic::Status| BackupCommandError::Broken(status.message().to_owned());
     let mut chunks =
         MaintenanceClient::new(channel).snapshot(SnapshotRequest {}).await.map_err(broken)?.into_inner();
-    let mut file = tokio::fs::File::create(draft).await.map_err(write_error(draft))?;
     let mut bytes = 0;
     while let Some(chunk) = chunks.message().await.map_err(broken)? {
         file.write_all(&chunk.blob).await.map_err(write_error(draft))?;
@@ -79,4 +99,16 @@ async fn fetch(channel: Channel, draft: &Path) -> Result<u64, BackupCommandError
 fn write_error(path: &Path) -> impl Fn(std::io::Error) -> BackupCommandError {
     let path = path.to_owned();
     move |source| BackupCommandError::Write { path: path.clone(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_draft_is_nobody_elses_file_and_an_address_needs_no_scheme() {
+        assert_eq!(draft(Path::new("a/x.db")), Path::new("a/x.db.partial"));
+        assert_eq!(with_scheme("127.0.0.1:7400"), "http://127.0.0.1:7400");
+        assert_eq!(with_scheme("https://node.example:7400"), "https://node.example:7400");
+    }
 }

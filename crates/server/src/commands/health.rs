@@ -21,7 +21,7 @@ pub enum HealthError {
 }
 
 pub fn run(args: &HealthArgs) -> Result<String, HealthError> {
-    let answer = ask(&args.endpoint)
+    let answer = ask(without_scheme(&args.endpoint))
         .map_err(|source| HealthError::Unreachable { endpoint: args.endpoint.clone(), source })?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     if head.split(' ').nth(1) == Some("200") {
@@ -29,6 +29,11 @@ pub fn run(args: &HealthArgs) -> Result<String, HealthError> {
     } else {
         Err(HealthError::NotReady { answer: body.trim().to_owned() })
     }
+}
+
+/// Copied from a browser or a scraper, an address has a scheme and a slash.
+fn without_scheme(endpoint: &str) -> &str {
+    endpoint.strip_prefix("http://").unwrap_or(endpoint).trim_end_matches('/')
 }
 
 fn ask(endpoint: &str) -> std::io::Result<String> {
@@ -39,4 +44,15 @@ fn ask(endpoint: &str) -> std::io::Result<String> {
     let mut answer = String::new();
     connection.take(64 << 10).read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_be_a_url() {
+        assert_eq!(without_scheme("http://127.0.0.1:7402/"), "127.0.0.1:7402");
+        assert_eq!(without_scheme("127.0.0.1:7402"), "127.0.0.1:7402");
+    }
 }

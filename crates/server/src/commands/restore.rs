@@ -17,6 +17,8 @@ use crate::restored::{self, MarkError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
+    #[error("there is no backup {file}")]
+    NoBackup { file: PathBuf },
     #[error("the data folder {path} is not empty; give one that does not exist yet")]
     NotEmpty { path: PathBuf },
     #[error("the data folder {path} cannot be made")]
@@ -38,16 +40,31 @@ pub enum RestoreError {
 pub fn run(args: &RestoreArgs) -> Result<String, RestoreError> {
     let folder = &args.data_dir;
     let failed = |source| RestoreError::Folder { path: folder.clone(), source };
+    if !args.file.is_file() {
+        return Err(RestoreError::NoBackup { file: args.file.clone() });
+    }
+    let theirs = folder.exists();
     fs::create_dir_all(folder).map_err(failed)?;
     if fs::read_dir(folder).map_err(failed)?.next().is_some() {
         return Err(RestoreError::NotEmpty { path: folder.clone() });
     }
     let restored = restore(&args.file, folder);
     if restored.is_err() {
-        // The folder was empty when we began.
-        let _ = fs::remove_dir_all(folder);
+        clean_up(folder, theirs);
     }
     restored
+}
+
+/// The folder was empty when we began. If it was there, it stays: it may be a mount point, or have an owner.
+fn clean_up(folder: &Path, theirs: bool) {
+    if !theirs {
+        let _ = fs::remove_dir_all(folder);
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    }
 }
 
 fn restore(file: &Path, folder: &Path) -> Result<String, RestoreError> {
@@ -63,10 +80,34 @@ fn restore(file: &Path, folder: &Path) -> Result<String, RestoreError> {
     let store = Store::open(engine)?;
     restored::finish(folder, &hash)?;
     Ok(format!(
-        "{} restored to {}: {} keys at revision {}. Start it with --data-dir {0} and --initial-cluster.",
+        "{} restored to {}: {} keys at revision {}. Start it with --data-dir {1} and --initial-cluster.",
         file.display(),
         folder.display(),
         store.key_count(),
         store.revision()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_restore_leaves_the_folder_as_it_was() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, theirs) = (folder.path().join("backup.db"), folder.path().join("theirs"));
+        let ours = folder.path().join("ours");
+        let run = |data_dir: &Path| {
+            super::run(&RestoreArgs { file: file.clone(), data_dir: data_dir.to_owned() })
+                .expect_err("nothing that could be restored")
+        };
+        assert!(matches!(run(&ours), RestoreError::NoBackup { .. }));
+        assert!(!ours.exists());
+        fs::write(&file, "no backup").expect("written");
+        fs::create_dir(&theirs).expect("made");
+        assert!(matches!(run(&theirs), RestoreError::Backup(_)));
+        assert!(matches!(run(&ours), RestoreError::Backup(_)));
+        assert_eq!(fs::read_dir(&theirs).expect("it is still there").count(), 0);
+        assert!(!ours.exists());
+    }
 }

@@ -119,7 +119,8 @@ fn table_options(table: Table, options: &RocksOptions, cache: &Cache) -> Options
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     let mut table_options = Options::default();
     table_options.set_block_based_table_factory(&blocks);
-    table_options.set_compression_type(DBCompressionType::Lz4);
+    // A flush competes with the writes that follow it and is soon merged away: it does not stop to compress.
+    table_options.set_compression_per_level(&[DBCompressionType::None, DBCompressionType::Lz4]);
     table_options.set_bottommost_compression_type(DBCompressionType::Zstd);
     table_options.set_level_compaction_dynamic_level_bytes(true);
     table_options.set_max_write_buffer_number(3);

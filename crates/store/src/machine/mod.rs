@@ -5,6 +5,7 @@
 //! it stops the replica.
 //!
 //! - [`state`]: what is kept in memory, and how it is loaded
+//! - [`lease_changes`]: which leases came or went last
 //! - [`step`]: applying a chunk of entries
 //! - [`txn`]: compares, checks, branches
 //! - [`commit`]: guards, and carrying out what [`plan`] found possible
@@ -14,6 +15,7 @@
 //! Not here: the log, snapshots, locking (`store.rs`), reading for clients (`read.rs`).
 
 mod commit;
+mod lease_changes;
 mod mutate;
 mod operations;
 mod plan;

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use bytes::{Buf, Bytes, BytesMut};
 use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
 
+use super::lease_changes::LeaseChanges;
 use super::operations::Operations;
 use crate::codec;
 use crate::command::{Alarm, AlarmKind, MemberAttributes};
@@ -27,7 +28,7 @@ pub struct Position {
 pub struct Lease {
     /// Seconds.
     pub ttl: i64,
-    /// What `State::lease_changes` was when it was granted, which tells it from an earlier lease of the same id. Not
+    /// The number of the change (`State::lease_changes`) that granted it, which tells it from an earlier lease of the same id. Not
     /// stored, and not the same on all replicas.
     pub granted_at: u64,
     /// The term of the leader that granted it; 0 if that was before this node started. Not stored.
@@ -47,14 +48,20 @@ pub struct GrantedLease {
     pub granted_in: u64,
 }
 
+impl Lease {
+    pub fn granted(&self, id: LeaseId) -> GrantedLease {
+        GrantedLease { id, ttl: self.ttl, granted_at: self.granted_at, granted_in: self.granted_in }
+    }
+}
+
 pub struct State {
     pub index: Index,
     pub revision: Revision,
     /// The revision last compacted at; -1 before the first compaction, so that compacting at 0 is accepted once.
     pub compacted: i64,
     pub leases: BTreeMap<LeaseId, Lease>,
-    /// Moves whenever a lease comes or goes, so that followers of the leases need not compare them. Not stored.
-    pub lease_changes: u64,
+    /// So that followers of the leases need not compare them. Not stored.
+    pub lease_changes: LeaseChanges,
     pub alarms: BTreeSet<Alarm>,
     pub members: BTreeMap<NodeId, MemberAttributes>,
     pub removed: BTreeSet<NodeId>,
@@ -75,7 +82,7 @@ impl Default for State {
             revision: Revision::INITIAL,
             compacted: -1,
             leases: BTreeMap::new(),
-            lease_changes: 0,
+            lease_changes: LeaseChanges::default(),
             alarms: BTreeSet::new(),
             members: BTreeMap::new(),
             removed: BTreeSet::new(),

@@ -244,8 +244,7 @@ impl<'a> Step<'a> {
 
     /// Grants a lease whose id is free.
     pub fn add_lease(&mut self, lease: LeaseId, ttl: i64, term: u64) {
-        self.state.lease_changes += 1;
-        let granted_at = self.state.lease_changes;
+        let granted_at = self.state.lease_changes.note(lease);
         let granted = super::Lease { ttl, granted_at, granted_in: term, keys: Default::default() };
         self.state.leases.insert(lease, granted);
         self.batch.put(Table::Meta, MetaKey::Lease(lease).encode(), encode_signed(ttl));
@@ -265,7 +264,7 @@ impl<'a> Step<'a> {
 
     pub fn drop_lease(&mut self, write: &mut Write, lease: LeaseId) {
         let Some(revoked) = self.state.leases.remove(&lease) else { return };
-        self.state.lease_changes += 1;
+        self.state.lease_changes.note(lease);
         self.batch.delete(Table::Meta, MetaKey::Lease(lease).encode());
         for key in &revoked.keys {
             if let Some(existing) = self.state.index.get(key).copied() {

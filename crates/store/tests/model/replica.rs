@@ -1,5 +1,6 @@
 //! A store over one of the engines, which can lose power, be closed and opened, and be copied.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use setpoint_store::command::ProposalId;
 use setpoint_store::engine::Table;
 use setpoint_store::{
-    ChangeSet, Engine, Entry, MemoryEngine, RocksEngine, RocksOptions, StepMax, Store, Verdict,
+    ChangeSet, Engine, Entry, GrantedLeases, MemoryEngine, RocksEngine, RocksOptions, StepMax, Store, Verdict,
 };
 use setpoint_types::NodeId;
 use tempfile::TempDir;
@@ -63,7 +64,9 @@ impl Replica {
             let rest = &log[self.applied()..];
             let chunk = &rest[..chunks.next().map_or(rest.len(), |size| rest.len().min(*size).max(1))];
             let entries: Vec<Entry> = chunk.iter().map(|logged| logged.entry.clone()).collect();
+            let leases = self.store.granted_leases();
             let outcome = self.store.apply(&entries, self.local).expect("the chunk applies");
+            self.check_lease_changes(leases);
             let verdicts = chunk.iter().flat_map(|logged| &logged.verdicts);
             let own = verdicts.filter(|(id, _)| id.node == self.local).cloned();
             let own: Vec<_> = own.collect();
@@ -75,6 +78,20 @@ impl Replica {
             let expected: Vec<_> = chunk.iter().flat_map(|logged| logged.changes.clone()).collect();
             assert_eq!(changes, expected);
         }
+    }
+
+    /// Whoever knew the leases before and is told what changed knows them now.
+    fn check_lease_changes(&self, before: GrantedLeases) {
+        let mut leases: BTreeMap<_, _> = before.leases.into_iter().map(|lease| (lease.id, lease)).collect();
+        let update = self.store.lease_changes(before.at).expect("a chunk has few changes");
+        for (id, lease) in update.leases {
+            match lease {
+                Some(lease) => drop(leases.insert(id, lease)),
+                None => drop(leases.remove(&id)),
+            }
+        }
+        let followed = GrantedLeases { leases: leases.into_values().collect(), at: update.at };
+        assert_eq!(followed, self.store.granted_leases());
     }
 
     /// Memory loses everything since the last flush. Tables on disk are closed and opened; `tests/engine` has their crash.

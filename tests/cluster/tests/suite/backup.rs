@@ -24,12 +24,15 @@ fn backup(bed: &Testbed, node: usize, name: &str) -> String {
 
 fn restore(bed: &Testbed, node: usize, file: &str) {
     let folder = &bed.cluster.nodes()[node].directory;
-    run(&["restore", file, "--data-dir", folder.to_str().expect("a path of letters")]);
+    let folder = folder.to_str().expect("a path of letters");
+    let said = run(&["restore", file, "--data-dir", folder]);
+    assert!(said.contains(&format!("Start it with --data-dir {folder} ")), "{said}");
 }
 
-fn run(arguments: &[&str]) {
+fn run(arguments: &[&str]) -> String {
     let output = Command::new(setpointd().expect("the program")).args(arguments).output().expect("it runs");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +48,10 @@ async fn a_restored_cluster_has_keys_history_leases_and_revisions() {
     let last = bed.barrier_write(2).await;
     let before = dump(&bed.clients[0], compacted + 1, last).await.expect("the log");
 
+    let theirs = bed.cluster.root().join("backup.partial");
+    fs::write(&theirs, "somebody else's").expect("written");
     let file = backup(&bed, 1, "backup.db");
+    assert_eq!(fs::read_to_string(&theirs).expect("still there"), "somebody else's");
     let mut restored = Testbed::prepare("a_restored_cluster", Setup::calm()).await;
     for node in 0..3 {
         restore(&restored, node, &file);

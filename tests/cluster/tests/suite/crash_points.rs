@@ -173,6 +173,26 @@ async fn crashes_while_founding() {
     bed.verify(Vec::new()).await;
 }
 
+/// A leader that crashes after it has taken a node in, and before it has said that the node is to vote.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_while_a_node_joins_does_not_cost_it_its_vote() {
+    let mut bed = Testbed::prepare("a_crash_while_a_node_joins", Setup::of(1)).await;
+    arm(&mut bed, 0, "member.after-add=crash@1");
+    bed.restart(0).await;
+    let seed = bed.cluster.nodes()[0].peer.clone();
+    let index = bed.cluster.add_node(vec!["--join".to_owned(), seed]).expect("a node is prepared");
+    bed.start_node(index);
+    assert!(bed.cluster.ended(0).await.is_some(), "the leader crashes while it takes the node in");
+    bed.cluster.node_mut(0).environment.clear();
+    bed.start_node(0);
+    bed.until("the node votes", || async {
+        let members = bed.clients[0].members().await.unwrap_or_default();
+        members.len() == 2 && members.iter().all(|member| !member.is_learner)
+    })
+    .await;
+    bed.no_panics();
+}
+
 /// A disk that takes its time does not keep the others from working, nor does it lose anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_disk_loses_nothing() {

@@ -64,6 +64,35 @@ async fn an_announced_learner_joins_and_is_promoted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joining_node_waits_until_it_can_be_taken_in() {
+    let mut bed = Testbed::start_with("a_joining_node_waits", Setup::calm()).await;
+    // A learner that never starts is in the way of the next one.
+    let request = pb::MemberAddRequest { peer_urls: vec!["http://127.0.0.1:1".to_owned()], is_learner: true };
+    let added = bed.clients[1].cluster().member_add(request).await.expect("added").into_inner();
+    let idle = added.member.expect("the new member is named").id;
+    let (index, _, _) = newcomer(&mut bed);
+    bed.start_node(index);
+    let told = |bed: &Testbed, reason: &str| bed.log(index).matches(reason).count();
+    let learners = "too many learner members in cluster";
+    bed.until("it says that a learner is in its way", || async { told(&bed, learners) >= 1 }).await;
+    let way_out = format!("remove it (etcdctl member remove {idle:x})");
+    bed.until("it says which one", || async { told(&bed, &way_out) >= 1 }).await;
+    (1..3).for_each(|node| bed.kill(node));
+    bed.until("it says that there is no leader", || async { told(&bed, "no leader") >= 1 }).await;
+    for node in 1..3 {
+        bed.start_node(node);
+    }
+    bed.until("the idle learner is removed", || async {
+        let removed = bed.clients[0].cluster().member_remove(pb::MemberRemoveRequest { id: idle }).await;
+        removed.map_or_else(|status| status.message().contains("member not found"), |_| true)
+    })
+    .await;
+    bed.ready(index).await;
+    assert_eq!(told(&bed, learners), 1, "{}", bed.cluster.log_tail(index, 20));
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_joining_node_votes_by_itself_and_a_removed_one_never_comes_back() {
     let mut bed = Testbed::start_with("a_joining_node_votes", Setup::calm()).await;
     let load = bed.load(&LoadConfig::default());
@@ -136,6 +165,80 @@ async fn a_founder_that_lost_its_disk_does_not_come_back_under_its_old_id() {
         member(&bed.clients[rest[1]], 4).await.is_some_and(|member| !member.is_learner)
     })
     .await;
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_lost_its_log_but_not_its_name_does_not_come_back() {
+    let mut bed = Testbed::start_with("a_node_that_lost_its_log", Setup::calm()).await;
+    let refusal = "but its log in";
+    // The last one alone: nobody is there who could tell it.
+    for (round, lost) in [0, 1, 2].into_iter().enumerate() {
+        bed.kill(lost);
+        for part in ["raft", "state"] {
+            fs::remove_dir_all(bed.cluster.nodes()[lost].directory.join(part)).expect("a part of its folder");
+        }
+        bed.start_node(lost);
+        assert!(!bed.cluster.ended(lost).await.expect("it refuses to start").success(), "round {round}");
+        let told = bed.log(lost);
+        assert!(told.contains(refusal), "{}", bed.cluster.log_tail(lost, 5));
+        assert!(told.contains(&format!("etcdctl member remove {}", lost + 1)), "it says what to do");
+    }
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_and_addresses_are_nobody_elses() {
+    let mut bed = Testbed::start_with("names_and_addresses", Setup::of(1)).await;
+    let first = patiently(|| bed.clients[0].members()).await.remove(0);
+    let (index, _, _) = newcomer(&mut bed);
+    bed.restart(index).await;
+    let update = pb::MemberUpdateRequest { id: 2, peer_urls: first.peer_urls };
+    let taken = bed.clients[0].cluster().member_update(update).await.expect_err("another member is there");
+    assert_eq!(taken.message(), "etcdserver: Peer URLs already exists");
+
+    let (index, _, _) = newcomer(&mut bed);
+    bed.cluster.node_mut(index).name = "n2".to_owned();
+    bed.start_node(index);
+    assert!(!bed.cluster.ended(index).await.expect("it is refused at once").success());
+    let log = bed.log(index);
+    assert!(log.contains("member 2 at") && log.contains("has the name \"n2\""), "{log}");
+    assert_eq!(patiently(|| bed.clients[0].members()).await.len(), 2);
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_cannot_listen_does_not_join() {
+    let mut bed = Testbed::start_with("a_node_that_cannot_listen", Setup::of(1)).await;
+    let (index, _, _) = newcomer(&mut bed);
+    let address = bed.cluster.nodes()[index].http.clone();
+    let taken = std::net::TcpListener::bind(&address).expect("the address is free");
+    bed.start_node(index);
+    assert!(!bed.cluster.ended(index).await.expect("it cannot listen").success());
+    assert!(bed.log(index).contains("--listen-http"), "{}", bed.cluster.log_tail(index, 5));
+    assert_eq!(patiently(|| bed.clients[0].members()).await.len(), 1, "nobody was told of it");
+    drop(taken);
+    bed.restart(index).await;
+    bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_that_lost_its_disk_is_not_given_its_old_id() {
+    let mut bed = Testbed::start_with("a_learner_that_lost_its_disk", Setup::of(1)).await;
+    let (index, _, peer) = newcomer(&mut bed);
+    let request = pb::MemberAddRequest { peer_urls: vec![format!("http://{peer}")], is_learner: true };
+    bed.clients[0].cluster().member_add(request).await.expect("added");
+    bed.restart(index).await;
+    bed.kill(index);
+    fs::remove_dir_all(&bed.cluster.nodes()[index].directory).expect("its folder");
+    bed.start_node(index);
+    assert!(!bed.cluster.ended(index).await.expect("it is refused at once").success());
+    assert!(bed.log(index).contains("etcdctl member remove 2"), "{}", bed.cluster.log_tail(index, 5));
+
+    // As it was told.
+    remove(&bed.clients[0], 1).await.expect("removed");
+    bed.restart(index).await;
+    assert!(member(&bed.clients[0], 3).await.is_some(), "under another id");
     bed.no_panics();
 }
 

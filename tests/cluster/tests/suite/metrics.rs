@@ -157,9 +157,12 @@ async fn leaders_and_their_changes_show() {
         reaches(&bed, node, "setpoint_leader_changes_total", |count| count > *seen).await;
         reaches(&bed, node, "setpoint_raft_term", |now| now > term as f64).await;
     }
-    // Of three nodes one alone has no leader, whether it led before or not.
-    (1..3).for_each(|node| bed.kill(node));
-    reaches(&bed, 0, "setpoint_has_leader", |known| known == 0.0).await;
+    // Of three nodes one alone has no leader, and is none although it led before.
+    let (leader, _) = bed.leader().await;
+    reaches(&bed, leader, "setpoint_is_leader", |leads| leads == 1.0).await;
+    (0..3).filter(|node| *node != leader).for_each(|node| bed.kill(node));
+    reaches(&bed, leader, "setpoint_has_leader", |known| known == 0.0).await;
+    reaches(&bed, leader, "setpoint_is_leader", |leads| leads == 0.0).await;
     bed.no_panics();
 }
 

@@ -111,3 +111,33 @@ async fn a_node_of_another_authority_and_one_without_tls_stay_outside() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_certificates_that_cannot_be_used_does_not_start() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let authority = Authority::new(folder.path());
+    let (node, other) = (authority.identity("node"), authority.identity("other"));
+    let garbage = folder.path().join("garbage.pem").display().to_string();
+    std::fs::write(&garbage, "no certificate").expect("written");
+    let clients = |cert: &str, key: &str, ca: &str| {
+        flags(&[("--cert-file", cert), ("--key-file", key), ("--client-ca-file", ca)])
+    };
+    let peers = |identity: &Identity, ca: &str| peer_flags(identity, ca);
+    let mismatch = Identity { cert: node.cert.clone(), key: other.key.clone() };
+    for (named, arguments) in [
+        (&garbage, clients(&garbage, &node.key, &authority.file())),
+        (&garbage, clients(&node.cert, &garbage, &authority.file())),
+        (&garbage, clients(&node.cert, &node.key, &garbage)),
+        (&other.key, clients(&node.cert, &other.key, &authority.file())),
+        (&garbage, peers(&node, &garbage)),
+        (&other.key, peers(&mismatch, &authority.file())),
+    ] {
+        let config = ClusterConfig { nodes: 1, arguments, in_memory: true, ..ClusterConfig::default() };
+        let mut cluster = Cluster::prepare(config).expect("prepared");
+        cluster.start_node(0).expect("started");
+        let status = cluster.ended(0).await.expect("it does not run without the port");
+        assert!(!status.success());
+        let log = cluster.log_tail(0, 10);
+        assert!(log.contains(named) && !log.contains("serving"), "{named} in {log}");
+    }
+}

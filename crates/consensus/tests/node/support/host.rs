@@ -50,7 +50,7 @@ impl LeaderService for TestHost {
         let id = node.id();
         async move {
             match &request[..] {
-                b"no" => Err(ServiceRefusal("the answer is no".to_owned())),
+                b"no" => Err(ServiceRefusal::Final("the answer is no".to_owned())),
                 b"never" => std::future::pending().await,
                 request => Ok([format!("{id}:").as_bytes(), request].concat().into()),
             }
@@ -63,7 +63,7 @@ impl LeaderService for TestHost {
         async move {
             let id = node.next_id();
             let peer = Peer { name: newcomer.name, address: newcomer.address };
-            node.add_learner(id, peer).await.map_err(|error| ServiceRefusal(error.to_string()))?;
+            node.add_learner(id, peer).await.map_err(|error| ServiceRefusal::Final(error.to_string()))?;
             let status = node.status().borrow().clone();
             let member = |(node, member): (_, setpoint_consensus::MemberStatus)| Member {
                 node,

@@ -2,18 +2,16 @@
 //!
 //! The engine here does that to them on request. `stress` tries the same with threads and luck.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use setpoint_store::command::{Command, Proposal, ProposalId, Put, Range};
-use setpoint_store::engine::{Table, Visit, WriteBatch};
-use setpoint_store::{
-    Body, Engine, EngineFailure, Entry, MemoryEngine, PageMax, Position, ReadFailure, Rejection, Size,
-    StepMax, Store,
-};
-use setpoint_types::{KeyRange, NodeId, Revision, Timestamp};
+use setpoint_store::command::{Command, Range};
+use setpoint_store::engine::Table;
+use setpoint_store::{PageMax, ReadFailure, Rejection, StepMax, Store};
+use setpoint_types::{KeyRange, Revision};
+
+use super::watched::{Observer, Watched, apply, put};
 
 /// Which access is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +24,6 @@ type Interruption = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Interrupted {
-    rows: MemoryEngine,
     armed: Mutex<Option<(Moment, Interruption)>>,
 }
 
@@ -39,58 +36,17 @@ impl Interrupted {
     }
 }
 
-impl Engine for Interrupted {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineFailure> {
+impl Observer for Interrupted {
+    fn fetch(&self, table: Table) -> bool {
         if table == Table::Records {
             self.reached(Moment::Fetch);
         }
-        self.rows.get(table, key)
+        true
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        from: &[u8],
-        to: Option<&[u8]>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), EngineFailure> {
+    fn scan(&self) {
         self.reached(Moment::Scan);
-        self.rows.scan(table, from, to, visit)
     }
-
-    fn write(&self, batch: WriteBatch) -> Result<(), EngineFailure> {
-        self.rows.write(batch)
-    }
-
-    fn flush(&self) -> Result<(), EngineFailure> {
-        self.rows.flush()
-    }
-
-    fn checkpoint(&self, dir: &Path) -> Result<(), EngineFailure> {
-        self.rows.checkpoint(dir)
-    }
-
-    fn size(&self) -> Size {
-        self.rows.size()
-    }
-
-    fn reclaim(&self) -> Result<(), EngineFailure> {
-        self.rows.reclaim()
-    }
-}
-
-fn apply(store: &Store, command: Command) {
-    let index = store.applied().position.map_or(1, |position| position.index + 1);
-    let id = ProposalId { node: NodeId(1), sequence: index };
-    let body = Body::Commands { stamp: Timestamp(0), commands: vec![Proposal { id, command }.encode()] };
-    let entry = Entry { position: Position { term: 1, index }, body };
-    let outcome = store.apply(&[entry], NodeId(1)).expect("the entry applies");
-    assert!(outcome.verdicts.iter().all(|(_, verdict)| verdict.is_ok()), "{:?}", outcome.verdicts);
-}
-
-fn put(store: &Store, key: &str, value: &str) {
-    let put = Put { key: key.to_owned().into(), value: value.to_owned().into(), ..Put::default() };
-    apply(store, Command::Put(put));
 }
 
 /// The newest revision before the interruption, and the one it compacts at.
@@ -99,14 +55,14 @@ const AFTER: i64 = 6;
 
 /// A store of which the next access of that kind is interrupted: `a` is put twice more, and nothing older is kept.
 fn interrupted(moment: Moment) -> Arc<Store> {
-    let engine = Arc::new(Interrupted::default());
+    let engine = Arc::new(Watched::<Interrupted>::default());
     let store = Arc::new(Store::open(engine.clone()).expect("nothing loads"));
     for (key, value) in [("a", "1"), ("b", "1"), ("a", "2")] {
         put(&store, key, value);
     }
     assert_eq!(store.revision().wire(), BEFORE);
     let later = Arc::downgrade(&store);
-    *engine.armed.lock() = Some((
+    *engine.observer.armed.lock() = Some((
         moment,
         Box::new(move || {
             let store = later.upgrade().expect("the store is being read");
@@ -159,17 +115,21 @@ fn a_range_of_the_newest_state_is_read_again() {
 /// So many keys that they are chosen by a scan.
 #[test]
 fn a_long_range_of_the_newest_state_is_read_again() {
-    let engine = Arc::new(Interrupted::default());
+    let engine = Arc::new(Watched::<Interrupted>::default());
     let store = Arc::new(Store::open(engine.clone()).expect("nothing loads"));
-    (0..2_100).for_each(|n| put(&store, &format!("{n:05}"), "old"));
+    for n in 0..2_100 {
+        put(&store, &format!("{n:05}"), "old");
+    }
     let later = Arc::downgrade(&store);
     let interruption = Box::new(move || {
         let store = later.upgrade().expect("the store is being read");
-        (0..50).for_each(|n| put(&store, &format!("{n:05}"), "new"));
+        for n in 0..50 {
+            put(&store, &format!("{n:05}"), "new");
+        }
         apply(&store, Command::Compact { revision: store.revision().wire() });
         assert!(store.collect(StepMax::records(usize::MAX)).expect("the collection goes on").deleted > 0);
     });
-    *engine.armed.lock() = Some((Moment::Scan, interruption));
+    *engine.observer.armed.lock() = Some((Moment::Scan, interruption));
     let answer = store.range(&everything(0)).expect("there is a newer state to read");
     assert_eq!((answer.revision, answer.kvs.len()), (store.revision(), 2_100));
     assert_eq!(answer.kvs.iter().filter(|kv| kv.value == "new").count(), 50);

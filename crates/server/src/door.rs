@@ -1,0 +1,245 @@
+//! A door: a listener that lets in so many connections at a time and closes the rest.
+//!
+//! Every connection takes a file descriptor, and a node that has none left cannot write its log. So each door has its
+//! share of what the process may open (`Shares`), and the log, the tables and our own connections keep theirs. Whoever
+//! finds no place is closed at once, which is counted, and said in the log once in a while.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::{Stream, stream};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep};
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+/// Descriptors that are never a connection's: the log, some hundred table files and a checkpoint of them. A larger
+/// database has more, so an eighth of all is kept on top.
+const KEPT: u64 = 256;
+/// Less is not enough to serve anybody.
+const DESCRIPTORS_MIN: u64 = 512;
+/// Nobody has so many connections; and a semaphore must not be asked for more than it can count.
+const DESCRIPTORS_MAX: u64 = 1 << 20;
+/// The same complaint is not made again for so long.
+const TOLD_FOR: Duration = Duration::from_secs(10);
+/// Between two attempts while the system can open nothing.
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this process may open only {limit} files and connections, a node needs {DESCRIPTORS_MIN} at least; raise the limit \
+     (ulimit -n, or LimitNOFILE for systemd)"
+)]
+pub struct TooFew {
+    limit: u64,
+}
+
+/// How many connections each door lets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    pub clients: usize,
+    pub peers: usize,
+    pub http: usize,
+}
+
+impl Shares {
+    /// Of as many descriptors as the process can get.
+    pub fn claim() -> Result<Self, TooFew> {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+            tracing::warn!(%error, "the limit on open files cannot be raised; it stays as it is");
+        }
+        Self::of(getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTORS_MAX))
+    }
+
+    fn of(limit: u64) -> Result<Self, TooFew> {
+        if limit < DESCRIPTORS_MIN {
+            return Err(TooFew { limit });
+        }
+        let limit = limit.min(DESCRIPTORS_MAX);
+        let all = usize::try_from(limit - KEPT - limit / 8).unwrap_or(usize::MAX);
+        // Peers have a few connections each; scrapers and health checks come one at a time.
+        let (peers, http) = ((all / 8).clamp(64, 1024), (all / 16).clamp(32, 512));
+        Ok(Self { clients: all - peers - http, peers, http })
+    }
+}
+
+/// Connections that found no place, by door.
+#[derive(Clone, Default)]
+pub struct Refusals(Family<[(&'static str, &'static str); 1], Counter>);
+
+impl Refusals {
+    pub fn register(&self, registry: &mut Registry) {
+        let help = "Connections closed at once because there were too many, by listener";
+        registry.register("connections_refused", help, self.0.clone());
+    }
+}
+
+pub struct Door {
+    name: &'static str,
+    socket: TcpListener,
+    places: Arc<Semaphore>,
+    size: usize,
+    refused: Counter,
+    told: Option<Instant>,
+}
+
+impl Door {
+    pub fn new(name: &'static str, socket: TcpListener, size: usize, refusals: &Refusals) -> Self {
+        let refused = refusals.0.get_or_create(&[("listener", name)]).clone();
+        Self { name, socket, places: Arc::new(Semaphore::new(size)), size, refused, told: None }
+    }
+
+    /// The next connection that finds a place.
+    pub async fn next(&mut self) -> (Guest, SocketAddr) {
+        loop {
+            let (socket, address) = match self.socket.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    if self.is_news() {
+                        tracing::warn!(listener = self.name, %error, "a connection cannot be accepted");
+                    }
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            match Arc::clone(&self.places).try_acquire_owned() {
+                Ok(place) => return (Guest { socket, _place: place }, address),
+                Err(_) => {
+                    self.refused.inc();
+                    if self.is_news() {
+                        tracing::warn!(
+                            listener = self.name, from = %address, connections = self.size,
+                            "too many connections; further ones are closed (raise the limit on open files: ulimit -n)"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Without waiting to fill packets: that would cost a conversation of small messages tens of milliseconds.
+    pub fn guests(self) -> impl Stream<Item = io::Result<Guest>> {
+        stream::unfold(self, async |mut door| {
+            let (guest, _) = door.next().await;
+            if let Err(error) = guest.socket.set_nodelay(true) {
+                tracing::debug!(%error, "a connection waits to fill its packets");
+            }
+            Some((Ok(guest), door))
+        })
+    }
+
+    fn is_news(&mut self) -> bool {
+        let now = Instant::now();
+        let news = self.told.is_none_or(|told| now.saturating_duration_since(told) >= TOLD_FOR);
+        if news {
+            self.told = Some(now);
+        }
+        news
+    }
+}
+
+impl axum::serve::Listener for Door {
+    type Io = Guest;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Guest, SocketAddr) {
+        self.next().await
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}
+
+/// A connection, with its place for as long as it lasts.
+pub struct Guest {
+    socket: TcpStream,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connected for Guest {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.socket.connect_info()
+    }
+}
+
+impl AsyncRead for Guest {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Guest {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[test]
+    fn every_door_has_a_share_and_something_is_kept() {
+        assert!(Shares::of(DESCRIPTORS_MIN - 1).is_err());
+        for limit in [DESCRIPTORS_MIN, 1024, 65_536, 1 << 20, u64::MAX] {
+            let Shares { clients, peers, http } = Shares::of(limit).expect("enough");
+            assert!(clients >= 64 && peers >= 64 && http >= 32, "{limit}");
+            assert!((clients + peers + http) as u64 + KEPT <= limit, "{limit}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_place_is_closed_and_a_place_that_is_left_is_taken_again() {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let (address, refusals) = (socket.local_addr().expect("an address"), Refusals::default());
+        let mut door = Door::new("client", socket, 1, &refusals);
+        let first = TcpStream::connect(address).await.expect("connected");
+        let (guest, _) = door.next().await;
+        let mut second = TcpStream::connect(address).await.expect("connected");
+        let waiting = tokio::spawn(async move { door.next().await });
+        assert_eq!(second.read(&mut [0]).await.unwrap_or(0), 0, "it is closed");
+        assert_eq!(refusals.0.get_or_create(&[("listener", "client")]).get(), 1);
+        drop((first, guest));
+        let _third = TcpStream::connect(address).await.expect("connected");
+        waiting.await.expect("the door goes on");
+    }
+}
