@@ -19,13 +19,14 @@ const CONFINED: &[(&str, &str)] = &[
 
 /// The server's insides and the crates built on them. Everybody else is a client of the public interface.
 const SERVER_SIDE: &[(&str, &[&str])] = &[
+    ("setpoint-access", &["setpoint-apiserver", "setpoint-server"]),
     ("setpoint-apiserver", &["setpoint-server"]),
     ("setpoint-consensus", &["setpoint-apiserver", "setpoint-server"]),
     ("setpoint-store", &["setpoint-apiserver", "setpoint-server"]),
 ];
 
 /// Crates that know no wire format.
-const WIRELESS: &[&str] = &["setpoint-store", "setpoint-types"];
+const WIRELESS: &[&str] = &["setpoint-access", "setpoint-store", "setpoint-types"];
 
 /// Builds whole clusters for tests, and therefore may depend on everything.
 const TESTKIT: &str = "setpoint-testkit";
@@ -139,6 +140,7 @@ mod tests {
         assert!(!allows("setpoint-consensus", "setpoint-store", None));
         assert!(!allows("setpoint-client", "setpoint-apiserver", None));
         assert!(!allows("setpoint-cli", "setpoint-store", None));
+        assert!(!allows("setpoint-cli", "setpoint-access", None));
     }
 
     #[test]

@@ -1,0 +1,109 @@
+//! What a request is about, as roles see it.
+
+use std::fmt;
+
+use setpoint_types::KeyRange;
+
+/// The kind of plain keys, which only etcd's services serve. Their names are the keys.
+pub const KEYS: &str = "keys";
+/// The kind of ledgers, which only transactions write.
+pub const LEDGERS: &str = "ledgers";
+/// Stands for every kind at once.
+pub const EVERYTHING: &str = "*";
+
+/// One object, many, or keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub kind: &'a str,
+    /// Only the status is written.
+    pub status: bool,
+    /// None for what belongs to the whole cluster, and for all namespaces at once: both need a grant for the whole
+    /// cluster.
+    pub namespace: Option<&'a str>,
+    pub name: Name<'a>,
+}
+
+/// Which of them.
+#[derive(Clone, Copy, Debug)]
+pub enum Name<'a> {
+    /// Any number of them, or one whose name is not known yet. Needs a grant that is not limited to names.
+    Any,
+    One(&'a str),
+    /// Of the kind [`KEYS`]. One grant must cover the whole range.
+    Keys(&'a KeyRange),
+}
+
+impl<'a> Target<'a> {
+    /// One object. An empty namespace is that of a kind of the whole cluster.
+    pub fn object(kind: &'a str, namespace: &'a str, name: &'a str) -> Self {
+        Self { kind, status: false, namespace: some(namespace), name: Name::One(name) }
+    }
+
+    /// All objects of a kind, in one namespace or, if that is empty, in all of them.
+    pub fn all(kind: &'a str, namespace: &'a str) -> Self {
+        Self { kind, status: false, namespace: some(namespace), name: Name::Any }
+    }
+
+    pub fn ledger(name: &'a str) -> Self {
+        Self { kind: LEDGERS, status: false, namespace: None, name: Name::One(name) }
+    }
+
+    pub fn keys(range: &'a KeyRange) -> Self {
+        Self { kind: KEYS, status: false, namespace: None, name: Name::Keys(range) }
+    }
+
+    /// The same, but only its status.
+    #[must_use]
+    pub fn status(self) -> Self {
+        Self { status: true, ..self }
+    }
+}
+
+fn some(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// As a phrase in a sentence. What a client sent is cut and escaped: it has no say in the form of our messages.
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = if self.status { "/status" } else { "" };
+        if self.kind == EVERYTHING {
+            write!(f, "every kind")?;
+        } else {
+            write!(f, "{}{part}", Brief(self.kind))?;
+        }
+        match self.name {
+            Name::Any => {}
+            Name::One(name) => write!(f, " {}", Brief(name))?,
+            Name::Keys(range) => {
+                let start = String::from_utf8_lossy(range.start());
+                match range {
+                    KeyRange::Single(_) => write!(f, " {}", Brief(&start))?,
+                    KeyRange::Span { end, .. } => {
+                        write!(f, " from {} to {}", Brief(&start), Brief(&String::from_utf8_lossy(end)))?;
+                    }
+                    KeyRange::From(_) => write!(f, " from {} on", Brief(&start))?,
+                }
+            }
+        }
+        match self.namespace {
+            Some(namespace) => write!(f, " in namespace {}", Brief(namespace)),
+            None => write!(f, " in the whole cluster"),
+        }
+    }
+}
+
+/// A client's text in our words: no control characters, and not much of it.
+pub struct Brief<'a>(pub &'a str);
+
+const BRIEF_LETTERS: usize = 80;
+
+impl fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut letters = self.0.chars();
+        for letter in letters.by_ref().take(BRIEF_LETTERS) {
+            write!(f, "{}", letter.escape_debug())?;
+        }
+        if letters.next().is_some() { f.write_str("…") } else { Ok(()) }
+    }
+}
