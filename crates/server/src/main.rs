@@ -24,8 +24,13 @@ mod tls;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use setpoint_access::TOKEN_ENTROPY_BYTES;
+use setpoint_types::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -46,6 +51,10 @@ fn main() -> ExitCode {
         Some(Subcommands::Health(args)) => commands::health::run(&args).map(Some).map_err(Into::into),
         Some(Subcommands::Backup(args)) => backup(&args),
         Some(Subcommands::Restore(args)) => commands::restore::run(&args).map(Some).map_err(Into::into),
+        Some(Subcommands::InitPki(args)) => {
+            commands::init_pki::run(&args, now()).map(Some).map_err(Into::into)
+        }
+        Some(Subcommands::Token(args)) => token(&args),
     };
     report(outcome)
 }
@@ -75,6 +84,18 @@ fn report(outcome: Outcome) -> ExitCode {
 fn backup(args: &options::BackupArgs) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(Some(runtime.block_on(commands::backup::run(args))?))
+}
+
+fn token(args: &options::TokenArgs) -> Outcome {
+    let mut entropy = [0; TOKEN_ENTROPY_BYTES];
+    OsRng.try_fill_bytes(&mut entropy)?;
+    Ok(Some(commands::token::run(args, &entropy, now())?))
+}
+
+#[expect(clippy::disallowed_methods, reason = "certificates and tokens are valid from the command on")]
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(since.as_millis() as u64)
 }
 
 fn run(args: RunArgs) -> Result<(), Box<dyn Error>> {

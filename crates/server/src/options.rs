@@ -23,6 +23,10 @@ pub enum Subcommands {
     Backup(BackupArgs),
     /// Put a backup into an empty data folder, as the first state of a new cluster.
     Restore(RestoreArgs),
+    /// Make authorities and certificates for trying a cluster with TLS.
+    InitPki(InitPkiArgs),
+    /// Make, list and revoke the tokens of a token file.
+    Token(TokenArgs),
 }
 
 #[derive(Debug, Args)]
@@ -163,6 +167,56 @@ pub struct RestoreArgs {
     /// The data folder to make. Must not exist, or be empty.
     #[arg(long, value_name = "DIR")]
     pub data_dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct InitPkiArgs {
+    /// Where to put them. What is already there is kept.
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Host names and addresses that clients and other nodes reach the nodes by.
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', default_value = "localhost,127.0.0.1,::1")]
+    pub hosts: Vec<String>,
+    /// A client, and the group it is in; may be repeated [default: admin:setpoint:admins]
+    #[arg(long, value_name = "NAME[:GROUP]")]
+    pub client: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct TokenArgs {
+    #[command(subcommand)]
+    pub command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and print it. The file keeps only its hash: it cannot be shown again.
+    Create {
+        /// The token file; made if there is none.
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+        /// Whose token it is.
+        #[arg(long, value_name = "NAME")]
+        user: String,
+        /// A group the user is in; may be repeated.
+        #[arg(long, value_name = "GROUP")]
+        group: Vec<String>,
+        /// How long it is valid.
+        #[arg(long, value_name = "DURATION", default_value = "30d")]
+        ttl: String,
+    },
+    /// Show whose tokens there are, and until when they are valid.
+    List {
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Remove a token.
+    Revoke {
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+        /// As the list shows it.
+        id: String,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -2,4 +2,6 @@
 
 pub mod backup;
 pub mod health;
+pub mod init_pki;
 pub mod restore;
+pub mod token;

@@ -11,6 +11,7 @@ mod limits;
 mod members;
 mod metrics;
 mod partitions;
+mod pki;
 mod rejoin;
 mod shutdown;
 mod space;
