@@ -99,11 +99,6 @@ impl Deadlines {
         }
     }
 
-    /// Leases whose time is counted.
-    pub fn counted(&self) -> usize {
-        self.leases.len()
-    }
-
     fn set(&mut self, id: LeaseId, counted: Counted) {
         self.forget(id);
         self.queue.insert((counted.deadline, id));
