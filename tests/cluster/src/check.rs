@@ -135,6 +135,7 @@ fn effects(op: &Op, changes: &[&Change]) -> bool {
     }
 }
 
+/// S2: what was acknowledged is in the log.
 fn acknowledged(history: &History, owners: &Owners, findings: &mut Findings) {
     for (place, op) in history.ops.iter().enumerate() {
         let made = owners.revision_of.get(&place);
@@ -188,7 +189,7 @@ fn answers(history: &History, model: &Model, findings: &mut Findings) {
     }
 }
 
-/// One sweep over time: `floor` is the highest revision that somebody has been told of.
+/// S7 and S13, in one sweep over time: `floor` is the highest revision that somebody has been told of.
 fn real_time(history: &History, owners: &Owners, findings: &mut Findings) {
     enum Event {
         Told(i64),

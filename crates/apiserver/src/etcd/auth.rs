@@ -1,5 +1,5 @@
-//! etcd's users and roles. Setpoint has access rules of its own, so these are answered as not implemented; only the
-//! question whether they are on is answered, since clients ask it.
+//! etcd's users and roles. They are answered as not implemented: who may do what is not decided by etcd's means. Only
+//! the question whether they are on is answered, since clients ask it.
 
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::auth_server::Auth;
@@ -11,7 +11,7 @@ pub struct AuthService(pub Context);
 
 fn unimplemented<T>() -> Result<Response<T>, Status> {
     Err(Status::unimplemented(
-        "etcd's users and roles are not served; see docs/operations.md for access control",
+        "etcd's users and roles are not served; docs/operations.md says how access is controlled",
     ))
 }
 

@@ -109,6 +109,17 @@ impl Context {
         self.replica.read_barrier().await.map_err(read_error)
     }
 
+    /// Waits until this node has deleted what a compaction left behind.
+    pub async fn collected(&self, revision: i64) -> Result<(), Status> {
+        let mut collected = self.collector.progress();
+        let done = |at: &Revision| at.wire() >= revision;
+        let reached = self.stopping.run_until_cancelled(collected.wait_for(done)).await;
+        match reached {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(_)) | None => Err(EtcdError::Stopped.into()),
+        }
+    }
+
     /// The answer to a read that failed for the client's reasons, or because this node's storage did.
     pub fn read_failure(&self, failure: ReadFailure) -> Status {
         match failure {

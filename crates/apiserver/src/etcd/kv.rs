@@ -6,7 +6,7 @@ use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::kv_server::Kv;
 use setpoint_store::command::{Command, Range, Txn};
 use setpoint_store::{Page, PageMax, Response as Verdict};
-use setpoint_types::{KeyRange, Revision};
+use setpoint_types::KeyRange;
 use std::pin::Pin;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -129,7 +129,7 @@ impl Kv for KvService {
         match self.0.propose(Command::Compact { revision: request.revision }).await? {
             Verdict::Compact { revision } => {
                 if request.physical {
-                    self.collected(request.revision).await?;
+                    self.0.collected(request.revision).await?;
                 }
                 Ok(Response::new(pb::CompactionResponse { header: self.0.header(revision) }))
             }
@@ -148,17 +148,6 @@ impl KvService {
         let result = result.map_err(|failure| self.0.read_failure(failure))?;
         let header = self.0.header(result.revision);
         Ok(Response::new(convert::txn_response(result, header)))
-    }
-
-    /// Waits until this node has deleted what a compaction left behind.
-    async fn collected(&self, revision: i64) -> Result<(), Status> {
-        let mut collected = self.0.collector.progress();
-        let done = |at: &Revision| at.wire() >= revision;
-        let reached = self.0.stopping.run_until_cancelled(collected.wait_for(done)).await;
-        match reached {
-            Some(Ok(_)) => Ok(()),
-            Some(Err(_)) | None => Err(EtcdError::Stopped.into()),
-        }
     }
 }
 

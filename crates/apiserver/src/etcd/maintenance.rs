@@ -102,6 +102,10 @@ impl Maintenance for MaintenanceService {
         _request: Request<pb::DefragmentRequest>,
     ) -> Result<Response<pb::DefragmentResponse>, Status> {
         let store = self.0.replica.store.clone();
+        // A compaction that the client has just been told of may not have come here yet, or may still be at work: there
+        // would be nothing to give back. Without a leader, what this node knows has to do.
+        let _ = self.0.barrier().await;
+        self.0.collected(store.compacted()).await?;
         let reclaimed = blocking(move || store.reclaim()).await?;
         reclaimed.map_err(|failure| self.0.storage_failure(&failure))?;
         Ok(Response::new(pb::DefragmentResponse { header: None }))

@@ -55,6 +55,7 @@ impl Deadlines {
         let counted = self.leases.get(&lease.id);
         if counted.is_none_or(|counted| counted.granted_at != lease.granted_at) {
             let ttl = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or(0));
+            // S11: the last leader may have renewed it, so it starts anew and is never cut short.
             let grace = if lease.granted_in == term { Duration::ZERO } else { grace };
             let deadline = now + ttl + grace;
             let counted = Counted { ttl, granted_at: lease.granted_at, deadline, expiring: false };
@@ -101,11 +102,6 @@ impl Deadlines {
         if let Some(counted) = counted.filter(|counted| counted.granted_at == expired.granted_at) {
             self.set(expired.id, Counted { deadline: at, expiring: true, ..*counted });
         }
-    }
-
-    /// Leases whose time is counted.
-    pub fn counted(&self) -> usize {
-        self.leases.len()
     }
 
     fn set(&mut self, id: LeaseId, counted: Counted) {
@@ -158,6 +154,7 @@ mod tests {
         assert_eq!(deadlines.renew(LeaseId(7), start), None);
     }
 
+    /// S11.
     #[tokio::test(start_paused = true)]
     async fn a_new_leader_only_lengthens_and_what_is_gone_is_forgotten() {
         let (mut deadlines, start) = (Deadlines::default(), Instant::now());

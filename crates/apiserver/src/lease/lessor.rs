@@ -151,9 +151,4 @@ impl Lessor {
             self.counting.lock().deadlines.retry(expired, again);
         }
     }
-
-    /// Leases we count, which is none unless we lead.
-    pub fn counted(&self) -> usize {
-        self.counting.lock().deadlines.counted()
-    }
 }

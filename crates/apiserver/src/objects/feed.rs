@@ -135,7 +135,7 @@ impl Feed {
         };
         let until = sets.last().map_or(published, |last| last.revision);
         self.next = self.next.max(until.successor());
-        let sets = sets.into_iter().map(|set| Arc::new(Published::new(set))).collect();
+        let sets = sets.into_iter().map(|set| Arc::new(self.hub.shelved(set))).collect();
         Ok(Batch { sets, until: self.next.predecessor(), more: true })
     }
 }

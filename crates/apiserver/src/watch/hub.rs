@@ -13,11 +13,17 @@ use tokio::sync::Notify;
 
 use super::ring::{Published, Ring};
 use super::router::{Router, Slot};
+use super::shelf::Shelf;
+
+/// Of the ring's bytes, the share that replaced values may take besides. Enough for the newest changes, which is what many
+/// streams ask for at once.
+const SHELF_SHARE: usize = 4;
 
 pub struct Hub {
     inner: Mutex<Inner>,
     /// For those who wait for a revision and not for changes.
     advanced: Notify,
+    shelf: Arc<Shelf>,
 }
 
 struct Inner {
@@ -71,6 +77,7 @@ impl Hub {
                 free: Vec::new(),
             }),
             advanced: Notify::new(),
+            shelf: Arc::new(Shelf::new(ring_bytes_max / SHELF_SHARE)),
         }
     }
 
@@ -97,7 +104,7 @@ impl Hub {
                     }
                 });
             }
-            ring.push(Arc::new(Published::new(set)));
+            ring.push(Arc::new(self.shelved(set)));
         }
         drop(inner);
         woken.iter().for_each(|wake| wake.notify_one());
@@ -116,11 +123,17 @@ impl Hub {
         }
     }
 
+    /// Changes for watchers, published or read from the history, that share what they replaced.
+    pub fn shelved(&self, changes: Arc<ChangeSet>) -> Published {
+        Published::shelved(changes, self.shelf.clone())
+    }
+
     /// The state was replaced by a snapshot at `newest`: every stream goes back to the history.
     pub fn reset(&self, newest: Revision) {
         let mut inner = self.inner.lock();
         let before = inner.ring.newest();
         inner.ring.reset(newest);
+        self.shelf.clear();
         for stream in inner.streams.iter_mut().flatten() {
             stream.pending.get_or_insert(before.successor());
             stream.wake.notify_one();

@@ -1,6 +1,7 @@
 //! Watches: the changes of this node's own apply, handed to every stream that asked for them.
 //!
 //! - [`ring`]: the newest changes in memory, shared by all streams
+//! - [`shelf`]: the values that changes replaced, likewise
 //! - [`router`]: which streams a changed key concerns
 //! - [`hub`]: publishing, registering, handing over
 //! - [`watcher`]: one watch of a stream: what it wants and how far it has come
@@ -15,6 +16,7 @@
 mod hub;
 mod ring;
 mod router;
+mod shelf;
 mod stream;
 mod watcher;
 

@@ -1,18 +1,21 @@
 //! The newest changes, in memory, bounded by bytes.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use setpoint_store::{Change, ChangeSet, EngineFailure, KeyValue, Store};
 use setpoint_types::Revision;
 
+use super::shelf::{Replaced, Shelf};
 use crate::objects::SharedEvents;
 
 /// One revision's changes, with what its watchers share.
 pub struct Published {
     pub changes: Arc<ChangeSet>,
-    /// What each change replaced, read once for all who ask.
-    previous: OnceLock<Vec<Option<KeyValue>>>,
+    /// What each change replaced, for as long as the shelf or somebody else has it.
+    previous: Mutex<Weak<Vec<Option<KeyValue>>>>,
+    shelf: Arc<Shelf>,
     /// The same changes as events of objects.
     pub events: SharedEvents,
 }
@@ -25,17 +28,24 @@ pub enum PreviousMissing {
 }
 
 impl Published {
+    /// Changes whose replaced values are kept as long as they are themselves.
     pub fn new(changes: Arc<ChangeSet>) -> Self {
-        Self { changes, previous: OnceLock::new(), events: SharedEvents::default() }
+        Self::shelved(changes, Arc::new(Shelf::new(usize::MAX)))
+    }
+
+    /// Changes whose replaced values have to share a shelf with others.
+    pub fn shelved(changes: Arc<ChangeSet>, shelf: Arc<Shelf>) -> Self {
+        Self { changes, previous: Mutex::default(), shelf, events: SharedEvents::default() }
     }
 
     pub fn revision(&self) -> Revision {
         self.changes.revision
     }
 
-    /// The value each change replaced; none for a key that was created.
-    pub fn previous(&self, store: &Store) -> Result<&[Option<KeyValue>], PreviousMissing> {
-        if let Some(previous) = self.previous.get() {
+    /// The value each change replaced; none for a key that was created. Read once for all who ask at about the same time.
+    pub fn previous(&self, store: &Store) -> Result<Replaced, PreviousMissing> {
+        let mut previous = self.previous.lock();
+        if let Some(previous) = previous.upgrade() {
             return Ok(previous);
         }
         let read = self.changes.records.iter().map(|record| {
@@ -45,11 +55,13 @@ impl Published {
                 None => Err(PreviousMissing::Collected),
             }
         });
-        let previous = read.collect::<Result<Vec<_>, _>>()?;
-        Ok(self.previous.get_or_init(|| previous))
+        let read = Arc::new(read.collect::<Result<Vec<_>, _>>()?);
+        *previous = Arc::downgrade(&read);
+        self.shelf.keep(&read);
+        Ok(read)
     }
 
-    /// About how much memory it holds on to.
+    /// About how much memory it holds on to; the shelf counts what it replaced.
     pub fn bytes(&self) -> usize {
         let sizes = self.changes.records.iter().map(|record| {
             let value = if let Change::Put { value, .. } = &record.change { value.len() } else { 0 };
@@ -115,7 +127,10 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use setpoint_store::Record;
+    use bytes::Bytes;
+    use setpoint_store::command::{Command, DeleteRange, Proposal, ProposalId, Put};
+    use setpoint_store::{Body, Entry, MemoryEngine, Position, Record};
+    use setpoint_types::{KeyRange, NodeId, Timestamp};
 
     use super::*;
 
@@ -138,5 +153,44 @@ mod tests {
         assert!(ring.reaches(Revision::new(4)) && !ring.reaches(Revision::new(3)));
         let revisions: Vec<_> = ring.since(Revision::new(5)).iter().map(|set| set.revision().get()).collect();
         assert_eq!(revisions, [5, 6]);
+    }
+
+    /// The changes of a store in which each of so many keys was put, with a value of this size, and then deleted.
+    fn deletes(keys: usize, value_bytes: usize) -> (Store, Vec<Arc<ChangeSet>>) {
+        let store = Store::open(Arc::new(MemoryEngine::new())).expect("an empty store opens");
+        let key = |n: usize| Bytes::from(format!("key{n:04}"));
+        let value = Bytes::from(vec![b'v'; value_bytes]);
+        let put = |n| Command::Put(Put { key: key(n), value: value.clone(), ..Put::default() });
+        let delete =
+            |n| Command::DeleteRange(DeleteRange { range: KeyRange::Single(key(n)), want_previous: false });
+        let id = ProposalId { node: NodeId(1), sequence: 0 };
+        let encode = |command| Proposal { id, command }.encode();
+        let apply = |index, commands| {
+            let body = Body::Commands { stamp: Timestamp(0), commands };
+            let entry = Entry { position: Position { term: 1, index }, body };
+            store.apply(&[entry], NodeId(9)).expect("applies").changes
+        };
+        apply(1, (0..keys).map(put).map(encode).collect());
+        let deleted = apply(2, (0..keys).map(delete).map(encode).collect());
+        (store, deleted)
+    }
+
+    #[test]
+    fn replaced_values_are_shared_while_new_and_do_not_outgrow_their_shelf() {
+        let (store, changes) = deletes(100, 10_000);
+        let shelf = Arc::new(Shelf::new(50_000));
+        let mut ring = Ring::new(changes[0].revision.predecessor(), 1 << 20);
+        for set in changes {
+            let set = Arc::new(Published::shelved(set, shelf.clone()));
+            ring.push(set.clone());
+            let first = set.previous(&store).ok().expect("is there");
+            assert_eq!(first[0].as_ref().map(|kv| kv.value.len()), Some(10_000));
+            let second = set.previous(&store).ok().expect("is there");
+            assert!(Arc::ptr_eq(&first, &second), "read once for all who ask");
+        }
+        let kept = ring.sets.iter().filter(|set| set.previous.lock().strong_count() > 0).count();
+        assert_eq!((ring.sets.len(), kept), (100, 4), "of 50,000 bytes each takes a little over 10,000");
+        let oldest = ring.sets[0].previous(&store).ok().expect("is there");
+        assert_eq!(oldest[0].as_ref().map(|kv| kv.value.len()), Some(10_000), "and can be read again");
     }
 }

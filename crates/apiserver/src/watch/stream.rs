@@ -311,7 +311,7 @@ impl WatchStream {
             self.skip_to(published.successor());
             return Ok(());
         };
-        let sets: Vec<_> = sets.into_iter().map(|set| Arc::new(Published::new(set))).collect();
+        let sets: Vec<_> = sets.into_iter().map(|set| Arc::new(self.hub.shelved(set))).collect();
         self.distribute(&sets, published.max(last), false).await?;
         self.skip_to(last.successor());
         Ok(())

@@ -67,11 +67,16 @@ impl Watcher {
         if revision < self.next {
             return Ok(());
         }
+        // Held until all of its events are made.
+        let mut replaced = None;
         for (place, record) in set.changes.records.iter().enumerate() {
             if !self.spec.range.contains(&record.key) || !self.spec.filters.pass(record) {
                 continue;
             }
-            let previous = if self.spec.previous { set.previous(store)?[place].clone() } else { None };
+            if self.spec.previous && replaced.is_none() {
+                replaced = Some(set.previous(store)?);
+            }
+            let previous = replaced.as_ref().and_then(|replaced| replaced[place].clone());
             let deleted = matches!(record.change, Change::Delete);
             events.push(Event { deleted, current: record.to_key_value(revision), previous });
         }

@@ -56,7 +56,7 @@ fn how_measured(report: &Report) -> String {
     format!(
         "## How\n\n\
          - Both systems run as three nodes on the loopback interface with default settings, fsync on. Each row was \
-         measured {repetitions} on each, in turn, every time on a fresh cluster with nothing else running. \
+         measured {repetitions} on each, in turn, every time on a fresh cluster, while the other system does not run; the load average says what else the machine did. \
          Windows last {window} s after {warm_up} s of warm-up.\n\
          - Shown are medians; ± is half of the range of the repetitions. The ratio is ours divided by theirs. The \
          JSON file beside this one has every repetition.\n\

@@ -55,6 +55,7 @@ fn committed_and_purge_alone_cost_no_sync_and_still_survive_a_kill() {
     assert_eq!((log.committed(), log.bounds().0), (Some(id(1, 8)), Some(id(1, 3))));
 }
 
+/// S2.
 #[test]
 fn a_full_disk_confirms_nothing_and_is_reported() {
     let fs = MemoryFs::default();

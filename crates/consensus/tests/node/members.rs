@@ -63,6 +63,7 @@ async fn a_learner_that_lags_may_not_vote_yet() {
     assert_eq!(leader.node.promote(NodeId(7)).await, Err(MemberError::NotFound { id: NodeId(7) }));
 }
 
+/// S14.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_is_never_used_twice() {
     let cluster = Cluster::start(3, Options::default()).await;

@@ -68,6 +68,7 @@ async fn commands_of_one_submitter_keep_their_order_and_share_entries() {
     assert!(leader.machine.stamps()[0] > 1_600_000_000_000, "stamps are milliseconds since 1970");
 }
 
+/// S13.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_barrier_anywhere_sees_what_was_acknowledged_anywhere() {
     let cluster = Cluster::start(3, Options::default()).await;

@@ -4,6 +4,7 @@ use setpoint_consensus::Config;
 
 use super::support::{Cluster, Options, bytes};
 
+/// S2.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_lost_power_has_all_it_acknowledged() {
     let mut cluster = Cluster::start(3, Options::default()).await;

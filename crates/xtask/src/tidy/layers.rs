@@ -31,9 +31,6 @@ const SERVER_SIDE: &[(&str, &[&str])] = &[
 const WIRELESS: &[&str] =
     &["setpoint-access", "setpoint-admission", "setpoint-objects", "setpoint-store", "setpoint-types"];
 
-/// Builds whole clusters for tests, and therefore may depend on everything.
-const TESTKIT: &str = "setpoint-testkit";
-
 pub fn check(metadata: &Metadata, violations: &mut Vec<Violation>) {
     for package in &metadata.packages {
         for dependency in &package.dependencies {
@@ -54,11 +51,8 @@ fn broken_law(package: &str, dependency: &Dependency) -> Option<String> {
     if WIRELESS.contains(&package) && !for_tests && is_wire(name) {
         return Some(format!("`{package}` knows no wire format: convert where messages come in, not here"));
     }
-    if for_tests || package == TESTKIT {
+    if for_tests {
         return None;
-    }
-    if name == TESTKIT {
-        return Some(format!("`{TESTKIT}` is for tests: move it to [dev-dependencies]"));
     }
     if package == "setpoint-types" && name.starts_with("setpoint-") {
         return Some(format!("`{package}` is the lowest layer: move what it needs from `{name}` into it"));
@@ -114,16 +108,7 @@ mod tests {
             assert!(!allows("setpoint-server", "openraft", kind));
             assert!(!allows("setpoint-store", "openraft", kind));
             assert!(!allows("setpoint-consensus", "rocksdb", kind));
-            assert!(!allows(TESTKIT, "rocksdb", kind));
         }
-    }
-
-    #[test]
-    fn the_testkit_is_for_tests() {
-        assert!(allows("setpoint-client", TESTKIT, Some("dev")));
-        assert!(!allows("setpoint-client", TESTKIT, None));
-        assert!(!allows("setpoint-client", TESTKIT, Some("build")));
-        assert!(allows(TESTKIT, "setpoint-store", None));
     }
 
     #[test]

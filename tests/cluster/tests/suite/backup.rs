@@ -91,6 +91,7 @@ async fn refuses(bed: &mut Testbed, node: usize, sentence: &str) {
     assert!(bed.log(node).contains(sentence), "{}", bed.cluster.log_tail(node, 5));
 }
 
+/// S16.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_restored_from_different_backups_refuse_each_other() {
     let mut bed = Testbed::start_with("restored_from_different_backups", Setup::calm()).await;
@@ -118,6 +119,7 @@ async fn nodes_restored_from_different_backups_refuse_each_other() {
     restored.no_panics();
 }
 
+/// S16.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_node_does_not_mix_with_the_cluster_the_backup_was_taken_of() {
     let mut bed = Testbed::start_with("a_restored_node_does_not_mix", Setup::calm()).await;

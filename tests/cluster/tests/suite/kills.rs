@@ -9,6 +9,7 @@ use setpoint_cluster_tests::testbed::Testbed;
 
 const KILLS: usize = 20;
 
+/// S2.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_kills_lose_nothing() {
     let mut bed = Testbed::start("random_kills").await;
@@ -36,6 +37,7 @@ async fn random_kills_lose_nothing() {
     assert!(history.acknowledged() > 100, "the run was no test: {}", history.summary());
 }
 
+/// S7.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn revisions_never_go_back_over_restarts_of_the_whole_cluster() {
     let mut bed = Testbed::start("revisions_never_go_back").await;
@@ -61,6 +63,7 @@ async fn revisions_never_go_back_over_restarts_of_the_whole_cluster() {
     bed.verify(Vec::new()).await;
 }
 
+/// S13.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_leader_serves_nothing_stale_when_it_wakes() {
     let mut bed = Testbed::start("a_frozen_leader").await;
