@@ -88,11 +88,6 @@ impl Path {
         self
     }
 
-    /// The place that holds this one; the root holds itself.
-    pub fn parent(&self) -> Self {
-        Self(self.0[..self.0.len().saturating_sub(1)].to_vec())
-    }
-
     pub fn steps(&self) -> &[Step] {
         &self.0
     }
@@ -102,13 +97,6 @@ impl Path {
         self.0.starts_with(&other.0)
     }
 
-    /// What is there.
-    pub fn get<'v>(&self, value: &'v Value) -> Option<&'v Value> {
-        self.0.iter().try_fold(value, |here, step| match step {
-            Step::Field(name) => here.get(name),
-            Step::Index(index) => here.get(index),
-        })
-    }
 }
 
 impl fmt::Display for Path {

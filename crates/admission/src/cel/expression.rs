@@ -155,8 +155,9 @@ fn parse(source: &str, scope: &Scope) -> Result<(IdedExpr, Vec<String>), Vec<Com
 fn syntax_errors(errors: &ParseErrors) -> Vec<CompileError> {
     let error = |error: &cel::ParseError| {
         let place = |number: isize| usize::try_from(number).ok().filter(|number| *number > 0);
-        let position = place(error.pos.0).zip(place(error.pos.1.saturating_add(1)));
-        CompileError { position, message: shortened(error.msg.trim()) }
+        // What would have been good here is nearly everything.
+        let message = error.msg.split(" expecting {").next().unwrap_or_default();
+        CompileError { position: place(error.pos.0).zip(place(error.pos.1)), message: shortened(message.trim()) }
     };
     errors.errors.iter().take(8).map(error).collect()
 }

@@ -9,7 +9,7 @@ use super::names::{TakenNames, check_names};
 use super::rules::{self, Check, Rules};
 use crate::cel::Budget;
 use crate::limits::{PROBLEMS_MAX, SCHEMA_BYTES_MAX};
-use crate::path::Path;
+use crate::path::{Path, Step};
 use crate::problem::Finding;
 use crate::schema::{self, Conditions, Node};
 use crate::size::written_bytes;
@@ -104,22 +104,42 @@ impl CustomKind {
     /// that a stricter schema does not stop those who write other fields.
     pub fn validate(&self, old: Option<&Value>, new: &Value, budget: &mut Budget) -> Vec<FieldProblem> {
         let mut unmet = self.conditions.check(new);
+        unmet.retain(|finding| !self.is_untouched(finding, old, new));
         unmet.extend(schema::check_fields(&self.root, old, new, &Path::root()));
-        unmet.retain(|finding| !is_untouched(finding, old, new));
         let mut check = Check { budget, unmet: &unmet, found: Vec::new(), at: Path::root() };
         check.place(&self.rules, &self.root, old, new);
         let found = check.found;
         capped(unmet.into_iter().chain(found).map(FieldProblem::from).collect())
     }
-}
 
-/// The same value was there before, so it is not this write's fault.
-fn is_untouched(finding: &Finding, old: Option<&Value>, new: &Value) -> bool {
-    let Some(old) = old else { return false };
-    // A missing field is judged with what should hold it.
-    let holder = finding.path.get(new).is_none();
-    let path = if holder { finding.path.parent() } else { finding.path.clone() };
-    path.get(new).is_some_and(|now| path.get(old) == Some(now))
+    /// The same value was there before, so it is not this write's fault. Elements of lists are found again by their keys; of
+    /// a list without keys all must be as they were.
+    fn is_untouched(&self, finding: &Finding, old: Option<&Value>, new: &Value) -> bool {
+        let Some(mut before) = old else { return false };
+        let (mut now, mut node) = (new, Some(&self.root));
+        for step in finding.path.steps() {
+            if before == now {
+                return true;
+            }
+            let next = match (step, before, now) {
+                (Step::Field(name), before, now) => {
+                    node = node.and_then(|node| node.field(name));
+                    before.get(name).zip(now.get(name))
+                }
+                (Step::Index(index), Value::Array(others), Value::Array(items)) => {
+                    let item = items.get(*index);
+                    let other = node.zip(item).and_then(|(node, item)| node.counterpart(item, others));
+                    node = node.and_then(Node::item);
+                    other.zip(item)
+                }
+                (Step::Index(_), _, _) => None,
+            };
+            // Only on one side, or on none: then it is what holds it that is judged, and that has changed.
+            let Some(next) = next else { return false };
+            (before, now) = next;
+        }
+        before == now
+    }
 }
 
 struct ReadSchema {

@@ -110,6 +110,16 @@ fn message(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Format { format } => format!("must be a valid {format}"),
         ValidationErrorKind::Enum { options } => format!("must be one of {options}"),
         ValidationErrorKind::Constant { expected_value } => format!("must be {expected_value}"),
+        ValidationErrorKind::Type { kind: TypeKind::Multiple(kinds) } => {
+            let kinds: Vec<String> = kinds.into_iter().map(|kind| kind.to_string()).collect();
+            format!("must be of type {}, not {}", kinds.join(" or "), type_of(error.instance()))
+        }
+        ValidationErrorKind::Not { .. } => "must not fit the schema in \"not\", but does".to_owned(),
+        ValidationErrorKind::AnyOf { .. } => "must fit an alternative of \"anyOf\", but fits none".to_owned(),
+        ValidationErrorKind::OneOfNotValid { .. } => "must fit an alternative of \"oneOf\", but fits none".to_owned(),
+        ValidationErrorKind::OneOfMultipleValid { .. } => {
+            "must fit one alternative of \"oneOf\", but fits several".to_owned()
+        }
         ValidationErrorKind::UniqueItems => "must not have the same element twice".to_owned(),
         _ => error.masked().to_string(),
     };

@@ -1,5 +1,7 @@
 //! What a schema says about fields that JSON Schema has no word for: which may not change, and which lists are sets or maps.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::node::{ListType, Node};
@@ -44,7 +46,9 @@ impl Walk {
     fn list(&mut self, node: &Node, old: Option<&Value>, items: &[Value]) {
         let Some(item) = node.item() else { return };
         let before = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        // What was let in is left alone until somebody changes it.
+        let changed = before != items;
         for (index, value) in items.iter().enumerate() {
             let identity = match &node.list_type {
                 ListType::Atomic => None,
@@ -55,7 +59,7 @@ impl Walk {
                         .collect(),
                 ),
             };
-            if identity.is_some_and(|identity| !seen.insert(identity)) {
+            if changed && identity.is_some_and(|identity| !seen.insert(identity)) {
                 let which = match &node.list_type {
                     ListType::Map(keys) => {
                         format!("has the same {} as an element before it", keys.join(" and "))
