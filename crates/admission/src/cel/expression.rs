@@ -157,7 +157,10 @@ fn syntax_errors(errors: &ParseErrors) -> Vec<CompileError> {
         let place = |number: isize| usize::try_from(number).ok().filter(|number| *number > 0);
         // What would have been good here is nearly everything.
         let message = error.msg.split(" expecting {").next().unwrap_or_default();
-        CompileError { position: place(error.pos.0).zip(place(error.pos.1)), message: shortened(message.trim()) }
+        CompileError {
+            position: place(error.pos.0).zip(place(error.pos.1)),
+            message: shortened(message.trim()),
+        }
     };
     errors.errors.iter().take(8).map(error).collect()
 }
@@ -185,7 +188,7 @@ fn name_of(value: &CelValue) -> &'static str {
 fn explained(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => {
-            shortened(&format!("there is no field `{key}`; ask with has() first"))
+            shortened(format!("there is no field `{key}`; ask with has() first"))
         }
         ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
             "division by zero".to_owned()

@@ -116,7 +116,9 @@ fn message(error: &ValidationError<'_>) -> String {
         }
         ValidationErrorKind::Not { .. } => "must not fit the schema in \"not\", but does".to_owned(),
         ValidationErrorKind::AnyOf { .. } => "must fit an alternative of \"anyOf\", but fits none".to_owned(),
-        ValidationErrorKind::OneOfNotValid { .. } => "must fit an alternative of \"oneOf\", but fits none".to_owned(),
+        ValidationErrorKind::OneOfNotValid { .. } => {
+            "must fit an alternative of \"oneOf\", but fits none".to_owned()
+        }
         ValidationErrorKind::OneOfMultipleValid { .. } => {
             "must fit one alternative of \"oneOf\", but fits several".to_owned()
         }
