@@ -120,7 +120,7 @@ impl Writer {
         for (place, write) in request.writes.into_iter().enumerate() {
             match read_write(write)? {
                 Part::Object(intent) => {
-                    intents.push(intent);
+                    intents.push(*intent);
                     places.push(place);
                 }
                 Part::Ledger(op) => extra.ledgers.push(LedgerOp { place, op }),
@@ -161,24 +161,27 @@ impl Writer {
 
 /// One write of a transaction.
 enum Part {
-    Object(Intent),
+    Object(Box<Intent>),
     Ledger(Op),
 }
 
 fn read_write(write: pb::Write) -> Result<Part, Refusal> {
-    let update = |object, part| convert::incoming(object).map(|it| Part::Object(Intent::Update(it, part)));
+    let update =
+        |object, part| convert::incoming(object).map(|it| Part::Object(Box::new(Intent::Update(it, part))));
     match write.write {
-        Some(WireWrite::Create(object)) => Ok(Part::Object(Intent::Create(convert::incoming(object)?))),
+        Some(WireWrite::Create(object)) => {
+            Ok(Part::Object(Box::new(Intent::Create(convert::incoming(object)?))))
+        }
         Some(WireWrite::Update(object)) => update(object, Subresource::Main),
         Some(WireWrite::UpdateStatus(object)) => update(object, Subresource::Status),
         Some(WireWrite::Apply(it)) => {
             let how = ApplyHow { force: it.force, subresource: part(it.status) };
-            Ok(Part::Object(Intent::Apply(convert::incoming(object(it.object)?)?, how)))
+            Ok(Part::Object(Box::new(Intent::Apply(convert::incoming(object(it.object)?)?, how))))
         }
         Some(WireWrite::Delete(it)) => {
             let request =
                 DeleteRequest { uid: it.uid, revision: it.revision, propagation: Propagation::Background };
-            Ok(Part::Object(Intent::Delete(target(it.key)?, request)))
+            Ok(Part::Object(Box::new(Intent::Delete(target(it.key)?, request))))
         }
         Some(WireWrite::Reserve(it)) => Ok(Part::Ledger(Op::Reserve {
             ledger: ledger(it.ledger)?,
