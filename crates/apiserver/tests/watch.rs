@@ -377,9 +377,10 @@ async fn check(steps: Vec<Step>, ring_bytes: usize, response_bytes: usize, start
         StreamOptions { progress_interval: Duration::from_secs(600), response_bytes, watches_max: 10 };
     let mut client = node.open_with(options);
     let ranges: Vec<KeyRange> = (0..starts.len())
-        .map(|at| match at % 3 {
+        .map(|at| match at % 4 {
             0 => KeyRange::From(Bytes::new()),
             1 => KeyRange::Single("k1".into()),
+            2 => KeyRange::Span { start: "k".into(), end: "l".into() },
             _ => KeyRange::Span { start: "k2".into(), end: "k5".into() },
         })
         .collect();
@@ -466,9 +467,46 @@ proptest! {
         steps in prop::collection::vec(step(), 1..120),
         ring_bytes in prop_oneof![Just(0usize), Just(600), Just(1 << 20)],
         response_bytes in prop_oneof![Just(1usize), Just(200), Just(1 << 20)],
-        starts in prop::collection::vec(prop::option::of(1u64..15), 1..6),
+        starts in prop::collection::vec(prop::option::of(1u64..15), 1..10),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(check(steps, ring_bytes, response_bytes, starts));
     }
+}
+
+/// What many watches of single keys on one stream cost, in CPU time:
+/// `cargo test -p setpoint-apiserver --test watch -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures, and asserts nothing about time"]
+#[expect(clippy::print_stdout, reason = "its result")]
+fn cost_of_many_watches_on_one_stream() {
+    const WATCHES: usize = 20_000;
+    const PUTS: usize = 2_000;
+    /// Of this thread, in milliseconds.
+    fn cpu() -> f64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+        stat.split(' ').next().and_then(|spent| spent.parse::<f64>().ok()).expect("a number") / 1e6
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut node = Node::new(1 << 20);
+        let mut client = node.open_with(StreamOptions {
+            progress_interval: Duration::from_secs(600),
+            response_bytes: 1 << 20,
+            watches_max: WATCHES,
+        });
+        let before = cpu();
+        for n in 0..WATCHES {
+            let range = KeyRange::Single(format!("k{n}").into());
+            client.send(create(WatchSpec { range, ..spec(None) })).await;
+            assert!(matches!(client.next().await, Output::Created { .. }));
+        }
+        let created = cpu();
+        for n in 0..PUTS {
+            node.put(&format!("k{}", n * 7), "x");
+            assert!(matches!(client.next().await, Output::Events { .. }));
+        }
+        let (creating, putting) = (created - before, cpu() - created);
+        println!("{WATCHES} watches: {creating:.0} ms; {PUTS} puts: {:.3} ms each", putting / PUTS as f64);
+    });
 }

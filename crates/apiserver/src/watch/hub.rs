@@ -28,7 +28,7 @@ pub struct Hub {
 
 struct Inner {
     ring: Ring,
-    router: Router,
+    router: Router<Slot>,
     streams: Vec<Option<Stream>>,
     free: Vec<Slot>,
 }

@@ -2,9 +2,10 @@
 //!
 //! - [`ring`]: the newest changes in memory, shared by all streams
 //! - [`shelf`]: the values that changes replaced, likewise
-//! - [`router`]: which streams a changed key concerns
+//! - [`router`]: whom a changed key concerns
 //! - [`hub`]: publishing, registering, handing over
 //! - [`watcher`]: one watch of a stream: what it wants and how far it has come
+//! - [`watches`]: all watches of a stream
 //! - [`stream`]: one stream's task
 //!
 //! Streams pull. A stream that falls behind keeps a revision, not a queue: it reads the ring, and behind the ring the
@@ -19,6 +20,7 @@ mod router;
 mod shelf;
 mod stream;
 mod watcher;
+mod watches;
 
 pub use hub::{Counts, Hub, Load, Taken};
 pub use ring::{PreviousMissing, Published};

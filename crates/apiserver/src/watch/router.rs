@@ -1,9 +1,10 @@
-//! Which streams a changed key concerns.
+//! Who watches a changed key: in the hub which streams, in a stream which watches.
 //!
 //! Nearly all watches are of one key or of a prefix. One key is looked up; prefixes are looked up once per distinct
 //! prefix length, however many there are. Only ranges of other shapes are tried one by one.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 
 use bytes::Bytes;
 use setpoint_types::KeyRange;
@@ -11,81 +12,117 @@ use setpoint_types::KeyRange;
 /// A stream's place in the hub.
 pub type Slot = usize;
 
-/// The streams that watch one range, and how many watches each has on it.
-type Watchers = HashMap<Slot, usize>;
-
-#[derive(Default)]
-pub struct Router {
-    keys: HashMap<Bytes, Watchers>,
-    /// By length, so that a key is cut to each length that occurs.
-    prefixes: BTreeMap<usize, HashMap<Bytes, Watchers>>,
-    others: HashMap<KeyRange, Watchers>,
+/// Those who watch one range, and how many watches each has on it. Most ranges are watched by one, who takes no memory of
+/// his own.
+enum Watchers<W> {
+    One(W, usize),
+    Many(HashMap<W, usize>),
 }
 
-impl Router {
-    pub fn add(&mut self, range: &KeyRange, slot: Slot) {
-        *self.entry(range).entry(slot).or_default() += 1;
-    }
+pub struct Router<W> {
+    keys: HashMap<Bytes, Watchers<W>>,
+    /// By length, so that a key is cut to each length that occurs.
+    prefixes: BTreeMap<usize, HashMap<Bytes, Watchers<W>>>,
+    others: HashMap<KeyRange, Watchers<W>>,
+}
 
-    pub fn remove(&mut self, range: &KeyRange, slot: Slot) {
-        let watchers = self.entry(range);
-        if let Some(count) = watchers.get_mut(&slot) {
-            *count -= 1;
-            if *count == 0 {
-                watchers.remove(&slot);
-            }
-        }
-        if watchers.is_empty() {
-            self.forget(range);
-        }
+impl<W> Default for Router<W> {
+    fn default() -> Self {
+        Self { keys: HashMap::new(), prefixes: BTreeMap::new(), others: HashMap::new() }
     }
+}
 
-    /// Calls `found` for each stream that watches the key; possibly more than once for one stream.
-    pub fn each(&self, key: &[u8], mut found: impl FnMut(Slot)) {
-        let mut add = |watchers: &Watchers| watchers.keys().for_each(|slot| found(*slot));
-        if let Some(watchers) = self.keys.get(key) {
-            add(watchers);
-        }
-        for (length, prefixes) in self.prefixes.range(..=key.len()) {
-            if let Some(watchers) = prefixes.get(&key[..*length]) {
-                add(watchers);
-            }
-        }
-        for (range, watchers) in &self.others {
-            if range.contains(key) {
-                add(watchers);
-            }
+impl<W: Copy + Eq + Hash> Watchers<W> {
+    fn add(&mut self, watcher: W) {
+        match self {
+            Self::One(only, count) if *only == watcher => *count += 1,
+            Self::One(only, count) => *self = Self::Many([(*only, *count), (watcher, 1)].into()),
+            Self::Many(watchers) => *watchers.entry(watcher).or_default() += 1,
         }
     }
 
-    fn entry(&mut self, range: &KeyRange) -> &mut Watchers {
+    /// True if nobody is left.
+    fn remove(&mut self, watcher: W) -> bool {
+        match self {
+            Self::One(only, count) => {
+                *count -= usize::from(*only == watcher);
+                *count == 0
+            }
+            Self::Many(watchers) => {
+                if let Some(count) = watchers.get_mut(&watcher) {
+                    *count -= 1;
+                    if *count == 0 {
+                        watchers.remove(&watcher);
+                    }
+                }
+                watchers.is_empty()
+            }
+        }
+    }
+
+    fn each(&self, found: &mut impl FnMut(W)) {
+        match self {
+            Self::One(only, _) => found(*only),
+            Self::Many(watchers) => watchers.keys().for_each(|watcher| found(*watcher)),
+        }
+    }
+}
+
+impl<W: Copy + Eq + Hash> Router<W> {
+    pub fn add(&mut self, range: &KeyRange, watcher: W) {
+        fn add_to<K: Eq + Hash, W: Copy + Eq + Hash>(map: &mut HashMap<K, Watchers<W>>, key: K, watcher: W) {
+            let watchers = map.entry(key);
+            watchers.and_modify(|watchers| watchers.add(watcher)).or_insert(Watchers::One(watcher, 1));
+        }
         match range {
-            KeyRange::Single(key) => self.keys.entry(key.clone()).or_default(),
+            KeyRange::Single(key) => add_to(&mut self.keys, key.clone(), watcher),
             range => match prefix(range) {
-                Some(prefix) => self.prefixes.entry(prefix.len()).or_default().entry(prefix).or_default(),
-                None => self.others.entry(range.clone()).or_default(),
+                Some(prefix) => add_to(self.prefixes.entry(prefix.len()).or_default(), prefix, watcher),
+                None => add_to(&mut self.others, range.clone(), watcher),
             },
         }
     }
 
-    fn forget(&mut self, range: &KeyRange) {
-        match range {
-            KeyRange::Single(key) => {
-                self.keys.remove(key);
+    pub fn remove(&mut self, range: &KeyRange, watcher: W) {
+        fn remove_from<K: Eq + Hash, W: Copy + Eq + Hash>(
+            map: &mut HashMap<K, Watchers<W>>,
+            key: &K,
+            watcher: W,
+        ) {
+            if map.get_mut(key).is_some_and(|watchers| watchers.remove(watcher)) {
+                map.remove(key);
             }
+        }
+        match range {
+            KeyRange::Single(key) => remove_from(&mut self.keys, key, watcher),
             range => match prefix(range) {
                 Some(prefix) => {
                     let length = prefix.len();
-                    let of_length = self.prefixes.entry(length).or_default();
-                    of_length.remove(&prefix);
+                    let Some(of_length) = self.prefixes.get_mut(&length) else { return };
+                    remove_from(of_length, &prefix, watcher);
                     if of_length.is_empty() {
                         self.prefixes.remove(&length);
                     }
                 }
-                None => {
-                    self.others.remove(range);
-                }
+                None => remove_from(&mut self.others, range, watcher),
             },
+        }
+    }
+
+    /// Calls `found` for each that watches the key; possibly more than once for one.
+    pub fn each(&self, key: &[u8], mut found: impl FnMut(W)) {
+        if let Some(watchers) = self.keys.get(key) {
+            watchers.each(&mut found);
+        }
+        for (length, prefixes) in self.prefixes.range(..=key.len()) {
+            if let Some(watchers) = prefixes.get(&key[..*length]) {
+                watchers.each(&mut found);
+            }
+        }
+        for (range, watchers) in &self.others {
+            if range.contains(key) {
+                watchers.each(&mut found);
+            }
         }
     }
 }
@@ -107,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    fn found(router: &Router, key: &[u8]) -> BTreeSet<Slot> {
+    fn found(router: &Router<Slot>, key: &[u8]) -> BTreeSet<Slot> {
         let mut slots = BTreeSet::new();
         router.each(key, |slot| {
             slots.insert(slot);

@@ -4,7 +4,7 @@
 //! output passes through one bounded channel in order, so a progress notification can promise that everything up to its
 //! revision was sent (invariant S10). While the client does not read, the task waits and holds only revisions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::hub::{Hub, Load, Taken};
 use super::ring::{PreviousMissing, Published};
 use super::router::Slot;
-use super::watcher::{WatchId, WatchSpec, Watcher};
+use super::watcher::{State, WatchId, WatchSpec, Watcher};
+use super::watches::Watches;
 
 /// What a client sends on the stream.
 #[derive(Debug)]
@@ -95,7 +96,7 @@ pub struct WatchStream {
     slot: Slot,
     wake: Arc<Notify>,
     options: StreamOptions,
-    watchers: BTreeMap<WatchId, Watcher>,
+    watches: Watches,
     /// Ids of watches that a compaction ended. A client that has not read that yet may cancel them, so they are not
     /// given out anew before it does.
     ended: BTreeSet<WatchId>,
@@ -135,7 +136,7 @@ impl WatchStream {
             slot,
             wake,
             options,
-            watchers: BTreeMap::new(),
+            watches: Watches::default(),
             ended: BTreeSet::new(),
             next_id: 0,
             sent,
@@ -200,16 +201,16 @@ impl WatchStream {
         if id.is_some_and(|id| self.is_taken(id)) {
             return self.refuse("mvcc: duplicate watch ID provided on the WatchStream".to_owned()).await;
         }
-        if self.watchers.len() >= self.options.watches_max {
+        if self.watches.len() >= self.options.watches_max {
             return self
-                .refuse(format!("the stream has {} watches, its most; open another", self.watchers.len()))
+                .refuse(format!("the stream has {} watches, its most; open another", self.watches.len()))
                 .await;
         }
         let id = id.unwrap_or_else(|| self.free_id());
         let newest = self.hub.watch(self.slot, &spec.range);
         let next = spec.start.unwrap_or(newest.successor());
-        let synced = next > newest;
-        self.watchers.insert(id, Watcher { spec, next, synced, active: false });
+        let state = if next > newest { State::Live } else { State::Behind };
+        self.watches.insert(id, Watcher { spec, next, state, active: false });
         self.send(Output::Created { id, revision: newest }).await?;
         let compacted = self.store.compacted();
         // Refused although the ring may still hold it: what is compacted cannot be watched, on any node.
@@ -228,11 +229,11 @@ impl WatchStream {
     }
 
     fn is_taken(&self, id: WatchId) -> bool {
-        self.watchers.contains_key(&id) || self.ended.contains(&id)
+        self.watches.contains(id) || self.ended.contains(&id)
     }
 
     fn remove(&mut self, id: WatchId) -> bool {
-        let Some(watcher) = self.watchers.remove(&id) else { return false };
+        let Some(watcher) = self.watches.remove(id) else { return false };
         self.hub.unwatch(self.slot, &watcher.spec.range);
         true
     }
@@ -242,18 +243,13 @@ impl WatchStream {
         self.deliver().await?;
         self.hand_over();
         self.report();
-        let Some(from) =
-            self.watchers.values().filter(|watcher| !watcher.synced).map(|watcher| watcher.next).min()
-        else {
-            return Ok(false);
-        };
+        let Some(from) = self.watches.first_behind() else { return Ok(false) };
         self.catch_up(from).await?;
         Ok(true)
     }
 
     fn report(&mut self) {
-        let behind = self.watchers.values().filter(|watcher| !watcher.synced).count();
-        let load = Load { watchers: self.watchers.len(), behind };
+        let load = Load { watchers: self.watches.len(), behind: self.watches.behind() };
         if load != self.reported {
             self.reported = load;
             self.hub.report(self.slot, load);
@@ -264,31 +260,19 @@ impl WatchStream {
     async fn deliver(&mut self) -> Flow {
         match self.hub.take(self.slot) {
             Taken::Changes { sets, until } => {
-                if !sets.is_empty() {
-                    self.distribute(&sets, until, true).await?;
-                }
-                for watcher in self.watchers.values_mut().filter(|watcher| watcher.synced) {
-                    watcher.next = watcher.next.max(until.successor());
-                }
+                self.distribute(&sets, until, false).await?;
+                self.watches.settle();
                 self.sent = until;
             }
-            Taken::Behind { from } => {
-                for watcher in self.watchers.values_mut().filter(|watcher| watcher.synced) {
-                    watcher.synced = false;
-                    watcher.next = watcher.next.max(from);
-                }
-            }
+            Taken::Behind { from } => self.watches.fall_behind(from, self.sent),
         }
         Ok(())
     }
 
     /// Lets watches whose next revision the ring holds keep up from there.
     fn hand_over(&mut self) {
-        for watcher in self.watchers.values_mut().filter(|watcher| !watcher.synced) {
-            watcher.synced = self.hub.resume(self.slot, watcher.next);
-            if watcher.synced {
-                self.wake.notify_one();
-            }
+        if self.watches.hand_over(|next| self.hub.resume(self.slot, next)) {
+            self.wake.notify_one();
         }
     }
 
@@ -308,27 +292,17 @@ impl WatchStream {
             Ok(Err(_)) | Err(_) => return Err(StreamEnd::ClientGone),
         };
         let Some(last) = sets.last().map(|set| set.revision) else {
-            self.skip_to(published.successor());
+            self.watches.skip_to(published.successor());
             return Ok(());
         };
         let sets: Vec<_> = sets.into_iter().map(|set| Arc::new(self.hub.shelved(set))).collect();
-        self.distribute(&sets, published.max(last), false).await?;
-        self.skip_to(last.successor());
+        self.distribute(&sets, published.max(last), true).await?;
+        self.watches.skip_to(last.successor());
         Ok(())
     }
 
-    /// Nothing below this revision is left for the watches that are behind.
-    fn skip_to(&mut self, revision: Revision) {
-        for watcher in self.watchers.values_mut().filter(|watcher| !watcher.synced) {
-            watcher.next = watcher.next.max(revision);
-        }
-    }
-
     async fn cancel_below(&mut self, compacted: Revision) -> Flow {
-        let overtaken = |watcher: &Watcher| !watcher.synced && watcher.next < compacted;
-        let ids: Vec<_> =
-            self.watchers.iter().filter(|(_, watcher)| overtaken(watcher)).map(|(id, _)| *id).collect();
-        for id in ids {
+        for id in self.watches.overtaken(compacted) {
             self.cancel_compacted(id, compacted).await?;
         }
         Ok(())
@@ -344,20 +318,25 @@ impl WatchStream {
         self.send(Output::Compacted { id, compacted }).await
     }
 
-    /// Gives each watch (that keeps up, or that does not) its share of the changes.
-    async fn distribute(&mut self, sets: &[Arc<Published>], revision: Revision, synced: bool) -> Flow {
-        let ids: Vec<_> =
-            self.watchers.iter().filter(|(_, watcher)| watcher.synced == synced).map(|(id, _)| *id).collect();
-        for id in ids {
-            self.distribute_to(id, sets, revision).await?;
+    /// Gives each watch (that reads history, or that does not) its share of the changes.
+    async fn distribute(&mut self, sets: &[Arc<Published>], revision: Revision, behind: bool) -> Flow {
+        let mut rest = sets;
+        while !rest.is_empty() {
+            let shares = self.watches.shares(rest, behind);
+            for (id, places) in shares.places {
+                let share: Vec<_> = places.into_iter().map(|place| &rest[place]).collect();
+                self.distribute_to(id, &share, revision).await?;
+            }
+            rest = &rest[shares.looked_at..];
         }
         Ok(())
     }
 
-    async fn distribute_to(&mut self, id: WatchId, sets: &[Arc<Published>], revision: Revision) -> Flow {
-        let mut rest = sets;
+    async fn distribute_to(&mut self, id: WatchId, share: &[&Arc<Published>], revision: Revision) -> Flow {
+        let mut rest = share;
         while !rest.is_empty() {
-            let Some(watcher) = self.watchers.get_mut(&id) else { return Ok(()) };
+            let Some(watcher) = self.watches.get_mut(id) else { return Ok(()) };
+            watcher.next = watcher.next_after(self.sent);
             let (mut events, mut bytes) = (Vec::new(), 0);
             while let Some((set, tail)) = rest.split_first()
                 && bytes < self.options.response_bytes
@@ -387,7 +366,7 @@ impl WatchStream {
     async fn answer_progress(&mut self) -> Flow {
         self.deliver().await?;
         let revision = self.sent;
-        if !self.watchers.is_empty() && self.watchers.values().all(|watcher| watcher.has_reached(revision)) {
+        if !self.watches.is_empty() && self.watches.iter().all(|watcher| watcher.has_reached(revision)) {
             self.send(Output::Progress { id: None, revision }).await?;
         }
         Ok(())
@@ -397,10 +376,10 @@ impl WatchStream {
         self.deliver().await?;
         let revision = self.sent;
         let mut due = Vec::new();
-        for (id, watcher) in &mut self.watchers {
+        for (id, watcher) in self.watches.iter_mut() {
             let quiet = !std::mem::take(&mut watcher.active);
             if watcher.spec.progress && quiet && watcher.has_reached(revision) {
-                due.push(*id);
+                due.push(id);
             }
         }
         for id in due {
@@ -416,7 +395,7 @@ impl WatchStream {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        for watcher in self.watchers.values() {
+        for watcher in self.watches.iter() {
             self.hub.unwatch(self.slot, &watcher.spec.range);
         }
         self.hub.close_stream(self.slot);

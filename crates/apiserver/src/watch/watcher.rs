@@ -38,22 +38,42 @@ pub struct WatchSpec {
     pub fragment: bool,
 }
 
+/// Where a watch gets its changes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// From the hub, together with the rest of its stream: it was also sent everything that the stream has taken.
+    Live,
+    /// From the hub, from its own next revision on, which may lie before what the others were sent.
+    Joining,
+    /// From the history.
+    Behind,
+}
+
 /// A watch that runs.
 pub struct Watcher {
     pub spec: WatchSpec,
-    /// The next revision to look at; everything below was delivered, or is none of its business.
+    /// The next revision to look at; everything below was delivered, or is none of its business. For a live watch see
+    /// `next_after`.
     pub next: Revision,
-    /// It takes what the hub gives; otherwise it reads the history.
-    pub synced: bool,
+    pub state: State,
     /// Something was sent since the last progress notification was due.
     pub active: bool,
 }
 
 impl Watcher {
-    /// True if it has been sent everything up to `revision`, and that is not before it even starts.
-    pub fn has_reached(&self, revision: Revision) -> bool {
-        let started = self.spec.start.is_none_or(|start| start <= revision);
-        self.synced && started && self.next <= revision.successor()
+    /// The next revision to look at if its stream has sent everything up to `sent`.
+    pub fn next_after(&self, sent: Revision) -> Revision {
+        match self.state {
+            State::Live => self.next.max(sent.successor()),
+            State::Joining | State::Behind => self.next,
+        }
+    }
+
+    /// True if it has been sent everything up to `sent`, which is as far as its stream is, and that is not before it even
+    /// starts.
+    pub fn has_reached(&self, sent: Revision) -> bool {
+        let started = self.spec.start.is_none_or(|start| start <= sent);
+        self.state == State::Live && started && self.next <= sent.successor()
     }
 
     /// The events of one revision that this watch wants, and moves past it.
