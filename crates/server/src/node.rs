@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use setpoint_apiserver::collector::Collector;
+use setpoint_apiserver::coordination::{ClusterKeeper, CoordinationLimits, Coordinator};
 use setpoint_apiserver::etcd::context::Context;
 use setpoint_apiserver::housekeeping::Housekeeping;
 use setpoint_apiserver::leader::LeaderDesk;
@@ -100,7 +101,8 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     let clients = TaskTracker::new();
     let (context, objects) = (parts.context.clone(), parts.objects.clone());
     let metrics = NodeMetrics::new(context.clone(), objects.reader.index.clone(), registry);
-    clients.spawn(listen::serve_clients(sockets.client, context, objects, client_tls, drain.clone()));
+    let services = listen::Services { context, objects, coordinator: parts.coordinator.clone() };
+    clients.spawn(listen::serve_clients(sockets.client, services, client_tls, drain.clone()));
     tasks.spawn(http::serve(sockets.http, parts.context, metrics, ended.clone()));
     tracing::info!(
         name = config.name, node = %membership.identity.member, cluster = %membership.identity.cluster,
@@ -151,6 +153,7 @@ fn request_patience(config: &ServerConfig) -> Duration {
 struct Parts {
     context: Context,
     objects: Writer,
+    coordinator: Coordinator,
     renewals_stop: CancellationToken,
 }
 
@@ -187,7 +190,8 @@ async fn assemble(
     let node = Node::build(consensus, seams).await?;
 
     let replica = Replica::new(identity, node, &applier, request_patience(config));
-    let lessor = Lessor::new(replica.clone(), LessorOptions::for_election(2 * config.timing.election_max));
+    let lessor_options = LessorOptions::for_election(2 * config.timing.election_max);
+    let lessor = Lessor::new(replica.clone(), Arc::new(SystemClock), lessor_options);
     desk.open(replica.clone(), lessor.clone());
     let renewals_stop = CancellationToken::new();
     let context = Context {
@@ -205,7 +209,14 @@ async fn assemble(
         replica,
     };
     let objects = writer(&context);
-    Ok(Parts { context, objects, renewals_stop })
+    let coordinator = coordinator(&context, objects.clone());
+    Ok(Parts { context, objects, coordinator, renewals_stop })
+}
+
+fn coordinator(context: &Context, objects: Writer) -> Coordinator {
+    let Context { replica, lessor, renewals, stopping, .. } = context.clone();
+    let keeper = Arc::new(ClusterKeeper { replica, lessor, renewals });
+    Coordinator::new(objects, keeper, CoordinationLimits::default(), stopping)
 }
 
 /// What the object API reads and writes with.

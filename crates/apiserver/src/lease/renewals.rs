@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
+use setpoint_api::setpoint::peer::v1 as wire;
 use setpoint_api::setpoint::peer::v1::{
     LeaderReply, LeaderRequest, RenewLeases, leader_reply, leader_request,
 };
@@ -17,8 +18,12 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::Observed;
+
 /// Renewals per call.
 const BATCH_MAX: usize = 4096;
+/// What holders have seen, in entries per call. Beyond it, it is left to a later renewal: those are not to become slow.
+const OBSERVED_MAX: usize = 8192;
 /// Renewals that may wait; more find the queue full and wait themselves.
 const QUEUE: usize = 16 * 1024;
 
@@ -33,6 +38,7 @@ pub struct Renewals {
 
 struct Waiting {
     id: LeaseId,
+    observed: Observed,
     answer: oneshot::Sender<Result<i64, RenewError>>,
 }
 
@@ -53,8 +59,13 @@ impl Renewals {
 
     /// The seconds granted anew, or 0 for a lease that does not exist.
     pub async fn renew(&self, id: LeaseId) -> Result<i64, RenewError> {
+        self.renew_observing(id, Observed::new()).await
+    }
+
+    /// The same, and the leader is told what the holder has seen, if the call has room for it.
+    pub async fn renew_observing(&self, id: LeaseId, observed: Observed) -> Result<i64, RenewError> {
         let (answer, renewed) = oneshot::channel();
-        self.queue.send(Waiting { id, answer }).await.map_err(|_| RenewError::Stopped)?;
+        self.queue.send(Waiting { id, observed, answer }).await.map_err(|_| RenewError::Stopped)?;
         renewed.await.map_err(|_| RenewError::Stopped)?
     }
 }
@@ -76,10 +87,10 @@ async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: Cancell
         {
             batch.push(renewal);
         }
-        let ids: Vec<i64> = batch.iter().map(|waiting| waiting.id.0).collect();
+        let request = request(&mut batch);
         let ttls = tokio::select! {
             () = stop.cancelled() => Err(RenewError::Stopped),
-            ttls = renew(&node, ids) => ttls,
+            ttls = renew(&node, request) => ttls,
         };
         for (place, waiting) in batch.drain(..).enumerate() {
             let answer = match &ttls {
@@ -92,19 +103,32 @@ async fn forward(node: Node, mut waiting: mpsc::Receiver<Waiting>, stop: Cancell
     }
 }
 
+fn request(batch: &mut [Waiting]) -> RenewLeases {
+    let ids = batch.iter().map(|waiting| waiting.id.0).collect();
+    let (mut observed, mut entries) = (Vec::new(), 0);
+    for (place, waiting) in batch.iter_mut().enumerate() {
+        entries += waiting.observed.len();
+        if !waiting.observed.is_empty() && entries <= OBSERVED_MAX {
+            let revisions = std::mem::take(&mut waiting.observed).into_iter().collect();
+            observed.push(wire::Observed { place: u32::try_from(place).unwrap_or(u32::MAX), revisions });
+        }
+    }
+    RenewLeases { ids, observed }
+}
+
 /// Asks again for a while: a leader is being elected, or has just been, and to renew twice does no harm.
-async fn renew(node: &Node, ids: Vec<i64>) -> Result<Arc<[i64]>, RenewError> {
+async fn renew(node: &Node, request: RenewLeases) -> Result<Arc<[i64]>, RenewError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match call(node, ids.clone()).await {
+        match call(node, request.clone()).await {
             Err(RenewError::NoLeader) if Instant::now() < deadline => sleep(RETRY_EVERY).await,
             outcome => return outcome,
         }
     }
 }
 
-async fn call(node: &Node, ids: Vec<i64>) -> Result<Arc<[i64]>, RenewError> {
-    let request = LeaderRequest { request: Some(leader_request::Request::RenewLeases(RenewLeases { ids })) };
+async fn call(node: &Node, renew: RenewLeases) -> Result<Arc<[i64]>, RenewError> {
+    let request = LeaderRequest { request: Some(leader_request::Request::RenewLeases(renew)) };
     let reply = node.call_leader(request.encode_to_vec().into()).await.map_err(|error| match error {
         CallError::ShuttingDown => RenewError::Stopped,
         _ => RenewError::NoLeader,
