@@ -84,3 +84,67 @@ fn preferred(moment: &Moment, want: Want<'_>) -> String {
 fn millis(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use setpoint_objects::Object;
+    use setpoint_store::Epoch;
+    use setpoint_types::Revision;
+    use setpoint_types::kinds::LeaseStatus;
+    use setpoint_types::object::to_json;
+
+    use super::super::state::Stored;
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn moment(holder: &str, queue: &[(&str, u64)]) -> Moment {
+        let waiter = |(holder, deadline): &(&str, u64)| LeaseWaiter {
+            holder: (*holder).to_owned(),
+            deadline: Timestamp(*deadline),
+            prefers: String::new(),
+        };
+        let status = LeaseStatus { queue: queue.iter().map(waiter).collect(), ..LeaseStatus::default() };
+        let hold = Hold { holder: holder.to_owned(), epoch: Epoch(1), ..Hold::default() };
+        Moment {
+            object: Stored::Object(Object { status: to_json(&status), ..Object::default() }),
+            object_at: Revision::new(2),
+            hold: (!holder.is_empty()).then_some(hold),
+            hold_at: Revision::NONE,
+            epoch: Epoch(1),
+        }
+    }
+
+    fn want(holder: &str, wait: u64) -> Want<'_> {
+        Want { holder, preferred: "", wait: Duration::from_millis(wait), done: false, may_enter: true }
+    }
+
+    #[test]
+    fn nobody_overtakes_whoever_waits_until_that_one_gives_up() {
+        let free = moment("", &[("b", 1_400)]);
+        assert_eq!(decide(&free, want("z", 0), NOW), Step::Leave(None));
+        assert!(matches!(decide(&free, want("z", 5_000), NOW), Step::Enter(queue) if queue[1].holder == "z"));
+        assert_eq!(decide(&free, want("b", 5_000), NOW), Step::Take(Vec::new()));
+        let entered = moment("", &[("b", 1_400), ("z", 6_000)]);
+        assert_eq!(decide(&entered, want("z", 5_000), NOW), Step::Wait(Duration::from_millis(400)));
+        assert_eq!(decide(&entered, want("z", 5_000), Timestamp(1_400)), Step::Take(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_held_is_waited_for_without_asking_again() {
+        let held = moment("a", &[("b", 1_400), ("z", 6_000)]);
+        assert_eq!(decide(&held, want("z", 5_000), NOW), Step::Wait(Duration::from_secs(5)));
+        assert!(matches!(decide(&held, want("a", 0), NOW), Step::Keep(_)));
+        assert!(matches!(decide(&held, want("z", 0), NOW), Step::Leave(Some(queue)) if queue.len() == 1));
+    }
+
+    #[test]
+    fn who_was_dropped_enters_again_a_few_times_and_what_was_done_is_not_done_again() {
+        let held = moment("a", &[]);
+        assert!(matches!(decide(&held, want("z", 5_000), NOW), Step::Enter(_)));
+        let no_more = Want { may_enter: false, ..want("z", 5_000) };
+        assert_eq!(decide(&held, no_more, NOW), Step::Wait(Duration::from_secs(5)));
+        let done = Want { done: true, ..want("z", 5_000) };
+        assert_eq!(decide(&moment("", &[]), done, NOW), Step::Leave(None));
+    }
+}
