@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use prost::Message;
 use setpoint_api::setpoint::peer::v1::{
-    AddMember, LeaderReply, LeaderRequest, LeaseLifetimeIs, LeasesRenewed, MemberChanged, Refusal,
-    RemoveMember, leader_reply, leader_request,
+    AddMember, LeaderReply, LeaderRequest, LeaseLifetimeIs, LeaseTime, LeaseTimesAre, LeasesRenewed,
+    MemberChanged, Refusal, RemoveMember, leader_reply, leader_request,
 };
 use setpoint_consensus::{
     Admission, CallError, LeaderService, Mandate, Member, MemberError, Newcomer, Node, Peer, ServiceRefusal,
@@ -22,7 +22,7 @@ use setpoint_types::{LeaseId, NodeId};
 use tokio::time::{Instant, sleep};
 
 use crate::etcd::error::EtcdError;
-use crate::lease::Lessor;
+use crate::lease::{self, Lessor};
 use crate::replica::Replica;
 
 use leader_reply::Reply;
@@ -198,13 +198,22 @@ impl Staff {
                 // A deposed leader that does not know it yet must not promise a lease more time.
                 self.replica.node.settle(mandate).await.map_err(|_| EtcdError::NoLeader)?;
                 let ids: Vec<_> = renew.ids.into_iter().map(LeaseId).collect();
-                let ttls = self.lessor.renew(&ids).ok_or(EtcdError::NoLeader)?;
+                let observed = renew.observed.into_iter();
+                let observed = observed.map(|it| (it.place as usize, it.revisions.into_iter().collect()));
+                let ttls = self.lessor.renew(&ids, observed.collect()).ok_or(EtcdError::NoLeader)?;
                 Ok(Reply::LeasesRenewed(LeasesRenewed { ttls }))
             }
             Request::LeaseLifetime(lease) => {
                 self.replica.node.settle(mandate).await.map_err(|_| EtcdError::NoLeader)?;
                 let remaining = self.lessor.remaining(LeaseId(lease.id)).ok_or(EtcdError::NoLeader)?;
                 Ok(Reply::LeaseLifetimeIs(LeaseLifetimeIs { remaining }))
+            }
+            Request::LeaseTimes(asked) => {
+                self.replica.node.settle(mandate).await.map_err(|_| EtcdError::NoLeader)?;
+                let ids: Vec<_> = asked.ids.into_iter().map(LeaseId).collect();
+                let times = self.lessor.times(&ids).ok_or(EtcdError::NoLeader)?;
+                let times = times.into_iter().map(lease_time).collect();
+                Ok(Reply::LeaseTimesAre(LeaseTimesAre { times }))
             }
             Request::AddMember(add) => self.add(add).await.map(changed),
             Request::RemoveMember(remove) => self.remove(NodeId(remove.id)).await.map(changed),
@@ -346,6 +355,12 @@ fn in_the_way(status: &Status) -> String {
     }
 }
 
+fn lease_time(time: lease::LeaseTime) -> LeaseTime {
+    let millis = |left: Duration| i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
+    let remaining_ms = time.remaining.map_or(-1, millis);
+    LeaseTime { remaining_ms, observed: time.observed.into_iter().collect() }
+}
+
 fn changed(id: NodeId) -> Reply {
     Reply::MemberChanged(MemberChanged { id: id.0 })
 }
@@ -374,7 +389,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_leader_that_is_still_starting_says_so() {
-        let request = LeaderRequest { request: Some(Request::RenewLeases(RenewLeases { ids: vec![1] })) };
+        let request = LeaderRequest {
+            request: Some(Request::RenewLeases(RenewLeases { ids: vec![1], observed: Vec::new() })),
+        };
         let reply = LeaderDesk::default()
             .answer(request.encode_to_vec().into(), Mandate::Unconfirmed)
             .await

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `etcd` | etcd's v3 protocol |
 //! | `objects` | objects over keys: get, list, watch, history |
+//! | `coordination` | leases over objects: who may act now |
 //! | `watch` | changes, handed to every stream that asked for them |
 //! | `lease` | who keeps time, who renews, who expires |
 //! | `replica` | the local copy joined to consensus |
@@ -15,6 +16,7 @@
 
 pub mod backup;
 pub mod collector;
+pub mod coordination;
 pub mod etcd;
 pub mod housekeeping;
 pub mod leader;

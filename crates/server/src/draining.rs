@@ -18,8 +18,9 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 /// What lasts for as long as its client, or another one, likes: streams, and waiting for a lock or an office.
-const ENDLESS: [&str; 8] = [
+const ENDLESS: [&str; 9] = [
     "/setpoint.v1.Objects/Watch",
+    "/setpoint.v1.Coordination/KeepAlive",
     "/etcdserverpb.Watch/Watch",
     "/etcdserverpb.Lease/LeaseKeepAlive",
     "/v3lockpb.Lock/Lock",

@@ -12,8 +12,10 @@ use setpoint_api::etcdserverpb::lease_server::LeaseServer;
 use setpoint_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use setpoint_api::etcdserverpb::watch_server::WatchServer;
 use setpoint_api::raw::v1::objects_server::ObjectsServer;
+use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
 use setpoint_api::v3electionpb::election_server::ElectionServer;
 use setpoint_api::v3lockpb::lock_server::LockServer;
+use setpoint_apiserver::coordination::{CoordinationService, Coordinator};
 use setpoint_apiserver::etcd::auth::AuthService;
 use setpoint_apiserver::etcd::cluster::ClusterService;
 use setpoint_apiserver::etcd::context::Context;
@@ -143,13 +145,20 @@ const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(20);
 /// Streams one connection may have open at a time.
 const STREAMS_PER_CONNECTION: u32 = 100_000;
 
+/// What clients are served with.
+pub struct Services {
+    pub context: Context,
+    pub objects: Writer,
+    pub coordinator: Coordinator,
+}
+
 pub async fn serve_clients(
     door: Door,
-    context: Context,
-    objects: Writer,
+    services: Services,
     tls: Option<ServerTlsConfig>,
     drain: DrainLayer,
 ) -> Result<(), tonic::transport::Error> {
+    let Services { context, objects, coordinator } = services;
     let stop = drain.stopping.clone();
     let message_max = context.limits.request_bytes + MESSAGE_SLACK;
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -187,6 +196,7 @@ pub async fn serve_clients(
             reader: objects.reader.clone(),
             writer: objects
         })))
+        .add_service(sized!(CoordinationServer::new(CoordinationService(coordinator))))
         .add_service(health_service)
         .add_service(reflection);
     router.serve_with_incoming_shutdown(connections(door, encrypted), stop.cancelled_owned()).await

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use setpoint_apiserver::collector::Collector;
+use setpoint_apiserver::coordination::{ClusterKeeper, CoordinationLimits, Coordinator};
 use setpoint_apiserver::etcd::context::Context;
 use setpoint_apiserver::housekeeping::Housekeeping;
 use setpoint_apiserver::leader::LeaderDesk;
@@ -113,7 +114,8 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     let clients = TaskTracker::new();
     let (context, objects) = (parts.context.clone(), parts.objects.clone());
     let metrics = NodeMetrics::new(context.clone(), objects.reader.index.clone(), registry);
-    let served = listen::serve_clients(doors.client, context, objects, client_tls, drain.clone());
+    let services = listen::Services { context, objects, coordinator: parts.coordinator.clone() };
+    let served = listen::serve_clients(doors.client, services, client_tls, drain.clone());
     clients.spawn(listen::serving("client", served, stopping, failed.clone()));
     let served = http::serve(doors.http, parts.context, metrics, ended.clone());
     tasks.spawn(listen::serving("HTTP", served, ended.clone(), failed.clone()));
@@ -166,6 +168,7 @@ fn request_patience(config: &ServerConfig) -> Duration {
 struct Parts {
     context: Context,
     objects: Writer,
+    coordinator: Coordinator,
     renewals_stop: CancellationToken,
 }
 
@@ -202,7 +205,8 @@ async fn assemble(
     let node = Node::build(consensus, seams).await?;
 
     let replica = Replica::new(identity, node, &applier, request_patience(config));
-    let lessor = Lessor::new(replica.clone(), LessorOptions::for_election(2 * config.timing.election_max));
+    let lessor_options = LessorOptions::for_election(2 * config.timing.election_max);
+    let lessor = Lessor::new(replica.clone(), Arc::new(SystemClock), lessor_options);
     desk.open(replica.clone(), lessor.clone());
     let renewals_stop = CancellationToken::new();
     let context = Context {
@@ -220,7 +224,14 @@ async fn assemble(
         replica,
     };
     let objects = writer(&context);
-    Ok(Parts { context, objects, renewals_stop })
+    let coordinator = coordinator(&context, objects.clone());
+    Ok(Parts { context, objects, coordinator, renewals_stop })
+}
+
+fn coordinator(context: &Context, objects: Writer) -> Coordinator {
+    let Context { replica, lessor, renewals, stopping, .. } = context.clone();
+    let keeper = Arc::new(ClusterKeeper { replica, lessor, renewals });
+    Coordinator::new(objects, keeper, CoordinationLimits::default(), stopping)
 }
 
 /// What the object API reads and writes with.

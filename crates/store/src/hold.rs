@@ -7,7 +7,7 @@
 //! Not here: the Lease object that clients see, who waits for it, and the counting of time (`apiserver`).
 
 use bytes::{BufMut, Bytes};
-use setpoint_types::LeaseId;
+use setpoint_types::{KeyRange, LeaseId};
 
 use crate::codec::{put_bytes, put_signed, read_byte, read_signed, read_string};
 use crate::encoding::{Damaged, EPOCHS, FORMAT, HOLDS, escape_name, split_name};
@@ -77,6 +77,20 @@ impl LeaseName {
 
     pub fn epoch_key(&self) -> Bytes {
         self.key(EPOCHS)
+    }
+
+    /// The keys of all holds, or of those in one namespace.
+    pub fn holds(namespace: Option<&str>) -> KeyRange {
+        let mut start = HOLDS.to_vec();
+        if let Some(namespace) = namespace {
+            escape_name(&mut start, namespace);
+            start.put_u8(b'/');
+        }
+        let mut end = start.clone();
+        // Both end with a slash.
+        end.pop();
+        end.put_u8(b'/' + 1);
+        KeyRange::Span { start: start.into(), end: end.into() }
     }
 
     fn key(&self, prefix: &[u8]) -> Bytes {
@@ -159,6 +173,10 @@ mod tests {
             let lease = LeaseName::new(namespace, name);
             prop_assert_eq!(LeaseName::of_hold_key(&lease.hold_key()), Some(lease.clone()));
             prop_assert_eq!(LeaseName::of_hold_key(&lease.epoch_key()), None);
+            prop_assert!(LeaseName::holds(None).contains(&lease.hold_key()));
+            prop_assert!(!LeaseName::holds(None).contains(&lease.epoch_key()));
+            let here = LeaseName::holds(Some(&other)).contains(&lease.hold_key());
+            prop_assert_eq!(here, other == lease.namespace);
             let sibling = LeaseName { namespace: other, ..lease.clone() };
             prop_assert_eq!(sibling.epoch_key() == lease.epoch_key(), sibling == lease);
             let hold = Hold { holder, epoch: Epoch(epoch), ttl, id: LeaseId(id) };

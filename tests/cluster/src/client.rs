@@ -8,6 +8,8 @@ use setpoint_api::etcdserverpb::kv_client::KvClient;
 use setpoint_api::etcdserverpb::lease_client::LeaseClient;
 use setpoint_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use setpoint_api::etcdserverpb::watch_client::WatchClient;
+use setpoint_api::setpoint::v1::coordination_client::CoordinationClient;
+use setpoint_api::setpoint::v1::objects_client::ObjectsClient;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
@@ -38,6 +40,14 @@ impl Client {
 
     pub fn lease(&self) -> LeaseClient<Channel> {
         LeaseClient::new(self.channel.clone())
+    }
+
+    pub fn coordination(&self) -> CoordinationClient<Channel> {
+        CoordinationClient::new(self.channel.clone())
+    }
+
+    pub fn objects(&self) -> ObjectsClient<Channel> {
+        ObjectsClient::new(self.channel.clone())
     }
 
     pub fn watch(&self) -> WatchClient<Channel> {

@@ -1,18 +1,26 @@
 //! The leader's lease keeper: follows the store's leases and the leadership, and proposes expiries.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
-use setpoint_consensus::Role;
+use setpoint_consensus::{Clock, Role};
 use setpoint_store::command::Command;
+use setpoint_store::{Found, Rejection};
 use setpoint_types::LeaseId;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::Observed;
 use super::deadlines::{Deadlines, Expired, Lifetime};
-use crate::replica::Replica;
+use crate::coordination::expiry;
+use crate::replica::{ProposeError, Replica};
+
+/// How often an expiry is made anew because the object it rewrites was changed meanwhile.
+const REWRITES_MAX: usize = 4;
 
 #[derive(Clone, Debug)]
 pub struct LessorOptions {
@@ -40,6 +48,7 @@ impl LessorOptions {
 
 pub struct Lessor {
     replica: Replica,
+    clock: Arc<dyn Clock>,
     options: LessorOptions,
     counting: Mutex<Counting>,
 }
@@ -51,11 +60,21 @@ struct Counting {
     deadlines: Deadlines,
     /// The store's last change of a lease when we last looked.
     seen: u64,
+    /// What holders said they have seen, of leases that exist.
+    observed: HashMap<LeaseId, Observed>,
+}
+
+/// What the leader alone knows of a lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseTime {
+    /// None: it does not exist.
+    pub remaining: Option<Duration>,
+    pub observed: Observed,
 }
 
 impl Lessor {
-    pub fn new(replica: Replica, options: LessorOptions) -> Arc<Self> {
-        Arc::new(Self { replica, options, counting: Mutex::default() })
+    pub fn new(replica: Replica, clock: Arc<dyn Clock>, options: LessorOptions) -> Arc<Self> {
+        Arc::new(Self { replica, clock, options, counting: Mutex::default() })
     }
 
     /// The lifetime a lease gets if it asks for `ttl` seconds.
@@ -70,13 +89,36 @@ impl Lessor {
 
     /// Renews leases: the seconds each got anew, 0 for one that does not exist. None if we do not lead: only the leader
     /// knows that a lease does not exist. The caller has proven that we led when it asked.
-    pub fn renew(&self, ids: &[LeaseId]) -> Option<Vec<i64>> {
+    /// `observed` is by the place among the ids.
+    pub fn renew(&self, ids: &[LeaseId], observed: Vec<(usize, Observed)>) -> Option<Vec<i64>> {
         let now = Instant::now();
         let mut counting = self.counting.lock();
         self.follow(&mut counting, now);
         counting.term?;
         let seconds = |ttl: Option<Duration>| ttl.map_or(0, |ttl| ttl.as_secs() as i64);
-        Some(ids.iter().map(|id| seconds(counting.deadlines.renew(*id, now))).collect())
+        let ttls: Vec<i64> = ids.iter().map(|id| seconds(counting.deadlines.renew(*id, now))).collect();
+        for (place, observed) in observed {
+            if let Some(id) = ids.get(place).filter(|_| ttls[place] > 0) {
+                counting.observed.insert(*id, observed);
+            }
+        }
+        Some(ttls)
+    }
+
+    /// What is known of leases, in the order asked. None if we do not lead.
+    pub fn times(&self, ids: &[LeaseId]) -> Option<Vec<LeaseTime>> {
+        let now = Instant::now();
+        let mut counting = self.counting.lock();
+        self.follow(&mut counting, now);
+        counting.term?;
+        let time = |id: &LeaseId| LeaseTime {
+            remaining: counting.deadlines.lifetime(*id, now).map(|lifetime| match lifetime {
+                Lifetime::Remaining(left) => left,
+                Lifetime::Expiring => Duration::ZERO,
+            }),
+            observed: counting.observed.get(id).cloned().unwrap_or_default(),
+        };
+        Some(ids.iter().map(time).collect())
     }
 
     /// Seconds left, or -1 for a lease that does not exist. None if we do not lead.
@@ -100,7 +142,7 @@ impl Lessor {
             return;
         }
         let (term, grace, store) = (status.term, self.options.grace, &self.replica.store);
-        let Counting { term: counted, deadlines, seen } = counting;
+        let Counting { term: counted, deadlines, seen, observed } = counting;
         if *counted != Some(term) {
             deadlines.clear();
         }
@@ -122,6 +164,7 @@ impl Lessor {
                 *seen = all.at;
             }
         }
+        observed.retain(|id, _| deadlines.lifetime(*id, now).is_some());
         *counted = Some(term);
     }
 
@@ -144,11 +187,32 @@ impl Lessor {
     }
 
     async fn expire(&self, expired: Expired, term: u64) {
-        let lease = expired.id;
-        if let Err(error) = self.replica.propose(Command::LeaseExpire { lease, term }).await {
-            tracing::debug!(%lease, %error, "an expiry was not applied");
+        if let Err(error) = self.propose_expiry(expired.id, term).await {
+            tracing::debug!(lease = %expired.id, %error, "an expiry was not applied");
             let again = Instant::now() + self.options.tick;
             self.counting.lock().deadlines.retry(expired, again);
         }
+    }
+
+    /// The hold of a lease object ends together with what the object tells of it. Where that cannot be, the hold ends all
+    /// the same: nobody must be kept waiting by an object.
+    async fn propose_expiry(&self, lease: LeaseId, term: u64) -> Result<(), ProposeError> {
+        let observed = self.counting.lock().observed.get(&lease).cloned().unwrap_or_default();
+        for _ in 0..REWRITES_MAX {
+            let (store, now, observed) = (self.replica.store.clone(), self.clock.now(), observed.clone());
+            let made = spawn_blocking(move || expiry::commit(&store, lease, term, now, observed)).await;
+            let Ok(Some(commit)) = made else { break };
+            match self.replica.propose(Command::Commit(Box::new(commit))).await {
+                Ok(_) => return Ok(()),
+                Err(ProposeError::Rejected(Rejection::Guard { found: Found::Term(_), .. })) => {
+                    return Err(Rejection::Deposed.into());
+                }
+                // The object was changed meanwhile.
+                Err(ProposeError::Rejected(Rejection::Guard { .. })) => {}
+                Err(ProposeError::Rejected(_) | ProposeError::TooLarge) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.replica.propose(Command::LeaseExpire { lease, term }).await.map(drop)
     }
 }

@@ -13,9 +13,14 @@ mod deadlines;
 mod lessor;
 mod renewals;
 
-pub use deadlines::Deadlines;
-pub use lessor::{Lessor, LessorOptions};
+use std::collections::BTreeMap;
+
+pub use deadlines::{Deadlines, Expired, Lifetime};
+pub use lessor::{LeaseTime, Lessor, LessorOptions};
 pub use renewals::{RenewError, Renewals};
 
 /// The longest lifetime a lease may ask for, in seconds.
 pub const TTL_MAX: i64 = 9_000_000_000;
+
+/// Up to which revision a holder has seen each kind.
+pub type Observed = BTreeMap<String, u64>;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use setpoint_api::setpoint::peer::v1 as wire;
 use setpoint_api::setpoint::peer::v1::RenewLeases;
 use setpoint_api::setpoint::peer::v1::leader_reply::Reply;
 use setpoint_api::setpoint::peer::v1::leader_request::Request;
@@ -15,11 +16,14 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::Observed;
 use crate::etcd::error::EtcdError;
 use crate::leader::ask_within;
 
 /// Renewals per call.
 const BATCH_MAX: usize = 4096;
+/// What holders have seen, in entries per call. Beyond it, it is left to a later renewal: those are not to become slow.
+const OBSERVED_MAX: usize = 8192;
 /// Renewals that may wait; more find the queue full and wait themselves.
 const QUEUE: usize = 16 * 1024;
 
@@ -34,6 +38,7 @@ pub struct Renewals {
 
 struct Waiting {
     id: LeaseId,
+    observed: Observed,
     answer: oneshot::Sender<Result<i64, RenewError>>,
 }
 
@@ -55,8 +60,13 @@ impl Renewals {
 
     /// The seconds granted anew, or 0 for a lease that does not exist.
     pub async fn renew(&self, id: LeaseId) -> Result<i64, RenewError> {
+        self.renew_observing(id, Observed::new()).await
+    }
+
+    /// The same, and the leader is told what the holder has seen, if the call has room for it.
+    pub async fn renew_observing(&self, id: LeaseId, observed: Observed) -> Result<i64, RenewError> {
         let (answer, renewed) = oneshot::channel();
-        self.queue.send(Waiting { id, answer }).await.map_err(|_| RenewError::Stopped)?;
+        self.queue.send(Waiting { id, observed, answer }).await.map_err(|_| RenewError::Stopped)?;
         renewed.await.map_err(|_| RenewError::Stopped)?
     }
 }
@@ -78,10 +88,10 @@ async fn forward(node: Node, grace: Duration, mut waiting: mpsc::Receiver<Waitin
         {
             batch.push(renewal);
         }
-        let ids: Vec<i64> = batch.iter().map(|waiting| waiting.id.0).collect();
+        let request = request(&mut batch);
         let ttls = tokio::select! {
             () = stop.cancelled() => Err(RenewError::Stopped),
-            ttls = renew(&node, grace, ids) => ttls,
+            ttls = renew(&node, grace, request) => ttls,
         };
         for (place, waiting) in batch.drain(..).enumerate() {
             let answer = match &ttls {
@@ -94,19 +104,32 @@ async fn forward(node: Node, grace: Duration, mut waiting: mpsc::Receiver<Waitin
     }
 }
 
+fn request(batch: &mut [Waiting]) -> RenewLeases {
+    let ids = batch.iter().map(|waiting| waiting.id.0).collect();
+    let (mut observed, mut entries) = (Vec::new(), 0);
+    for (place, waiting) in batch.iter_mut().enumerate() {
+        entries += waiting.observed.len();
+        if !waiting.observed.is_empty() && entries <= OBSERVED_MAX {
+            let revisions = std::mem::take(&mut waiting.observed).into_iter().collect();
+            observed.push(wire::Observed { place: u32::try_from(place).unwrap_or(u32::MAX), revisions });
+        }
+    }
+    RenewLeases { ids, observed }
+}
+
 /// Asks again for a while: a leader is being elected, or has just been, and to renew twice does no harm.
-async fn renew(node: &Node, grace: Duration, ids: Vec<i64>) -> Result<Vec<i64>, RenewError> {
+async fn renew(node: &Node, grace: Duration, request: RenewLeases) -> Result<Vec<i64>, RenewError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match call(node, grace, ids.clone()).await {
+        match call(node, grace, request.clone()).await {
             Err(RenewError::NoLeader) if Instant::now() < deadline => sleep(RETRY_EVERY).await,
             outcome => return outcome,
         }
     }
 }
 
-async fn call(node: &Node, grace: Duration, ids: Vec<i64>) -> Result<Vec<i64>, RenewError> {
-    match ask_within(grace, node, Request::RenewLeases(RenewLeases { ids })).await {
+async fn call(node: &Node, grace: Duration, renew: RenewLeases) -> Result<Vec<i64>, RenewError> {
+    match ask_within(grace, node, Request::RenewLeases(renew)).await {
         Ok(Reply::LeasesRenewed(renewed)) => Ok(renewed.ttls),
         Err(EtcdError::Stopped) => Err(RenewError::Stopped),
         Ok(_) | Err(_) => Err(RenewError::NoLeader),

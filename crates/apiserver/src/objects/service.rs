@@ -103,7 +103,7 @@ impl Objects for ObjectsService {
     }
 }
 
-fn caller<T>(request: &Request<T>) -> Caller {
+pub(crate) fn caller<T>(request: &Request<T>) -> Caller {
     let traceparent = request.metadata().get("traceparent").and_then(|header| header.to_str().ok());
     let known = request.extensions().get::<Caller>().cloned().unwrap_or_default();
     known.traced(traceparent)

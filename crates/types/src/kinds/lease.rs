@@ -56,10 +56,24 @@ pub struct LeaseStatus {
     /// Coordination.Holders, because keep-alives are not written.
     pub observed: BTreeMap<String, Revision>,
     /// Who waits for it, first in line first.
-    pub queue: Vec<String>,
+    pub queue: Vec<LeaseWaiter>,
     /// What is true of it now.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// Somebody who waits for a lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LeaseWaiter {
+    /// Who waits.
+    pub holder: String,
+    /// When the place is lost, in milliseconds since 1970: whoever waits on a node that died leaves no other trace.
+    #[serde(rename = "deadlineMs")]
+    pub deadline: Timestamp,
+    /// Who goes first, if that one waits too.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub prefers: String,
 }
 
 impl KindType for Lease {

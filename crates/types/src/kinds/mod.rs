@@ -48,7 +48,7 @@ pub use kind_definition::{
     DefinedColumn, DefinedColumnType, KindDefinition, KindDefinitionSpec, KindDefinitionStatus, KindNames,
     KindRule, KindScope, UnknownFields,
 };
-pub use lease::{Lease, LeaseSpec, LeaseStatus};
+pub use lease::{Lease, LeaseSpec, LeaseStatus, LeaseWaiter};
 pub use namespace::{Namespace, NamespacePhase, NamespaceSpec, NamespaceStatus};
 pub use node::{AgentInfo, Node, NodeSpec, NodeStatus, Taint, TaintEffect};
 pub use pending::{PendingCount, PendingReason};

@@ -1,6 +1,7 @@
 //! Clusters of real processes under faults, one file per kind.
 
 mod backup;
+mod coordination;
 mod crash_points;
 mod disk;
 mod failover;

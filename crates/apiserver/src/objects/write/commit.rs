@@ -6,7 +6,7 @@ use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::command::Command;
 use setpoint_store::commit::{Commit, Guard, Op};
-use setpoint_store::{Amounts, Committed, Found, LeaseState, Rejection, Response};
+use setpoint_store::{Amounts, Committed, Epoch, Found, LeaseName, LeaseState, Rejection, Response};
 use setpoint_types::{LeaseId, Revision};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +80,8 @@ pub struct Change {
 pub enum KeyOp {
     Put(Bytes),
     Delete,
+    /// Of the key of a hold.
+    Vacate(LeaseName, Epoch),
 }
 
 /// The commit of a request. Its own guards come first, so that their places are those in the request.
@@ -91,6 +93,7 @@ pub fn assemble(options: &Options, extra: &Extra, changes: &[Change]) -> Commit 
             Some(Op::Put { key: change.key.clone(), value: value.clone(), lease: LeaseId::NONE })
         }
         KeyOp::Delete => Some(Op::Delete { key: change.key.clone() }),
+        KeyOp::Vacate(lease, epoch) => Some(Op::Vacate { lease: lease.clone(), epoch: *epoch }),
     });
     let ledgers = extra.ledgers.iter().map(|it| it.op.clone());
     Commit {

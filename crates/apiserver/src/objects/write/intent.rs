@@ -80,6 +80,16 @@ impl Intent {
         Ok(key)
     }
 
+    pub fn writes_status(&self) -> bool {
+        let part = match self {
+            Self::Update(_, part) => *part,
+            Self::Apply(_, how) => how.subresource,
+            Self::Patch(_, request) => request.subresource,
+            Self::Create(_) | Self::Delete(..) => Subresource::Main,
+        };
+        part == Subresource::Status
+    }
+
     /// True if the server draws the name, and draws another if it is taken.
     pub fn is_generated(&self) -> bool {
         matches!(self, Self::Create(incoming) if incoming.object.metadata.name.is_empty())

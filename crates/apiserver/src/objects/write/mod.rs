@@ -15,15 +15,15 @@
 //! The rules themselves are pure functions in the crate `objects`; the proof that what they read still holds is the
 //! commit's guard.
 
-mod admit;
+pub(crate) mod admit;
 mod answer;
-mod commit;
-pub(super) mod convert;
+pub(crate) mod commit;
+pub(crate) mod convert;
 mod intent;
-mod options;
+pub(crate) mod options;
 mod policies;
 mod request;
-mod writer;
+pub(crate) mod writer;
 
 pub use commit::{ClusterCommits, CommitError, Commits};
 pub use options::{Caller, Draw};

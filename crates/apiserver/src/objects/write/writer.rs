@@ -14,6 +14,7 @@ use setpoint_objects::owners::VisibleOwner;
 use setpoint_objects::write::{Context, Fresh, Outcome};
 use setpoint_objects::{Metadata, Object, OwnerReference, Subresource};
 use setpoint_store::command::Range;
+use setpoint_store::{Hold, LeaseName};
 use setpoint_types::{KeyRange, Revision};
 
 use super::admit;
@@ -22,6 +23,7 @@ use super::convert;
 use super::intent::{Decision, Intent};
 use super::options::{Draw, Options};
 use super::policies::Asked;
+use crate::coordination::LEASE;
 use crate::objects::catalog::Kind;
 use crate::objects::definitions::{ADMISSION_POLICY, Definitions, KIND_DEFINITION};
 use crate::objects::error::Refusal;
@@ -141,7 +143,7 @@ impl Writer {
     }
 
     /// The revision of the request's operation, if this node knows that it was done.
-    fn done_before(&self, options: &Options) -> Result<Option<Revision>, Refusal> {
+    pub(crate) fn done_before(&self, options: &Options) -> Result<Option<Revision>, Refusal> {
         let Some(operation) = &options.operation else { return Ok(None) };
         match self.reader.store.operation(&operation.id) {
             Some(done) if done.fingerprint == operation.fingerprint => Ok(Some(done.revision)),
@@ -174,6 +176,9 @@ impl Writer {
             let text = format!("{} {} is written twice; make it one write", kind.name(), key.name);
             return Err(Refusal::new(Reason::Invalid, text));
         }
+        if kind.name() == LEASE && intent.writes_status() {
+            return Err(only_coordination());
+        }
         let stored = self.stored(stored_key.clone()).await?;
         if matches!(intent, Intent::Delete(..)) && kind.name() == KIND_DEFINITION {
             self.check_unused(stored.as_ref())?;
@@ -188,6 +193,9 @@ impl Writer {
             Outcome::Gone(_) => Some(KeyOp::Delete),
             Outcome::Unchanged(_) => None,
         };
+        if kind.name() == LEASE && matches!(op, Some(KeyOp::Delete)) {
+            prepared.changes.push(self.hold_of(&key).await?);
+        }
         let read_at = Revision::new(stored.map_or(0, |it| it.metadata.revision));
         prepared.changes.push(Change { key: stored_key, read_at, op });
         prepared.written.push(written);
@@ -283,9 +291,22 @@ impl Writer {
         Some(VisibleOwner { uid: metadata.uid, namespaced, owners: metadata.owners })
     }
 
+    /// A Lease object takes the hold along: else somebody would hold what nobody can see. Its epochs stay.
+    async fn hold_of(&self, key: &Metadata) -> Result<Change, Refusal> {
+        let lease = LeaseName::new(&key.namespace, &key.name);
+        let (read, store) = (Range::latest(KeyRange::Single(lease.hold_key())), self.reader.store.clone());
+        let found = blocking(move || store.range(&read)).await?;
+        let found = found.map_err(|failure| self.reader.read_failure(failure))?.kvs.pop();
+        let (read_at, value) = found.map_or((Revision::NONE, None), |kv| (kv.modified, Some(kv.value)));
+        let hold = value.map(Hold::decode).transpose();
+        let hold = hold.map_err(|damaged| self.reader.storage_failure(&damaged.into()))?;
+        let op = hold.map(|hold| KeyOp::Vacate(lease.clone(), hold.epoch));
+        Ok(Change { key: lease.hold_key(), read_at, op })
+    }
+
     /// The guard that the namespace of a new object stays as it is: there, and not being deleted. The default one needs no
     /// object.
-    async fn namespace(&self, key: &Metadata) -> Result<Option<Change>, Refusal> {
+    pub(crate) async fn namespace(&self, key: &Metadata) -> Result<Option<Change>, Refusal> {
         if key.namespace.is_empty() {
             return Ok(None);
         }
@@ -303,6 +324,12 @@ impl Writer {
             }
         }
     }
+}
+
+/// Who holds a lease is decided by commits of their own, and the object only tells.
+fn only_coordination() -> Refusal {
+    let text = "cannot be written: who holds a lease is decided by Coordination; call Acquire or Release";
+    Refusal::invalid(".status", text)
 }
 
 /// What a commit would store, and what would be answered.
@@ -331,7 +358,7 @@ impl Prepared {
 }
 
 /// As UUIDs are written.
-fn uid(random: u128) -> String {
+pub(crate) fn uid(random: u128) -> String {
     let hex = format!("{random:032x}");
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
