@@ -14,7 +14,7 @@ use setpoint_types::{Epoch, Revision, Timestamp, registry};
 
 use super::LEASE;
 use crate::lease::Observed;
-use crate::objects::write::admit::admit;
+use crate::objects::write::admit::admit_own;
 use crate::objects::write::convert::refused;
 use crate::objects::{Kind, Refusal};
 
@@ -44,7 +44,7 @@ pub fn new(lease: &LeaseName, spec: &LeaseSpec, uid: &str, now: Timestamp) -> Re
     let made =
         write::create(&kind().for_rules(), None, object.into(), Fresh { uid, suffix: "" }, &context(now));
     let made = finished(made.and_then(|draft| draft.finish()))?;
-    admit(kind(), None, &made)?;
+    admit_own(kind(), &made)?;
     Ok(made)
 }
 

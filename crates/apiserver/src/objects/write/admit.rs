@@ -47,6 +47,13 @@ pub fn admit(
     if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
 }
 
+/// The same for an object that the server itself makes, of a built-in kind that defines nothing.
+pub fn admit_own(kind: &Kind, object: &Object) -> Result<(), Refusal> {
+    let Rules::BuiltIn(rules) = &kind.rules else { return Ok(()) };
+    let problems = rules.validate(None, &typed(object));
+    if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
+}
+
 /// What is wrong with a definition that has the right shape.
 fn defined(before: Option<&Object>, object: &Object, definitions: &Definitions) -> Vec<types::FieldProblem> {
     match object.kind.as_str() {
