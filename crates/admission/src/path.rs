@@ -96,7 +96,6 @@ impl Path {
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.starts_with(&other.0)
     }
-
 }
 
 impl fmt::Display for Path {

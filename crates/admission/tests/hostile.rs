@@ -14,7 +14,9 @@ use setpoint_admission::limits::{
 use setpoint_admission::policy::{Request, Review};
 use setpoint_admission::{Budget, CustomKind, Policy, PolicySet};
 use setpoint_types::FieldProblem;
-use setpoint_types::kinds::{AdmissionOperation, AdmissionPolicySpec, KindDefinitionSpec, Mutation, MutationType};
+use setpoint_types::kinds::{
+    AdmissionOperation, AdmissionPolicySpec, KindDefinitionSpec, Mutation, MutationType,
+};
 
 /// Half of what a worker thread of the server has.
 const SMALL_STACK_BYTES: usize = 1 << 20;
@@ -43,11 +45,15 @@ fn repeated(part: &str, times: usize) -> String {
 #[test]
 fn no_text_that_fits_overflows_the_parser() {
     let fill = |part: &str| repeated(part, EXPRESSION_BYTES_MAX / part.len());
-    let mut texts: Vec<String> = ["(", "[", "{", "!", "-", "a?", "a.", "a[", "f(", "1+", "a&&", "a||", "{1:", "'", "\"", "\\", "\u{0}", "é"]
-        .into_iter()
-        .map(fill)
-        .collect();
-    for (open, middle, close) in [("(", "1", ")"), ("[", "", "]"), ("{1:", "1", "}"), ("size(", "self", ")")] {
+    let mut texts: Vec<String> = [
+        "(", "[", "{", "!", "-", "a?", "a.", "a[", "f(", "1+", "a&&", "a||", "{1:", "'", "\"", "\\", "\u{0}",
+        "é",
+    ]
+    .into_iter()
+    .map(fill)
+    .collect();
+    for (open, middle, close) in [("(", "1", ")"), ("[", "", "]"), ("{1:", "1", "}"), ("size(", "self", ")")]
+    {
         let times = EXPRESSION_BYTES_MAX / (open.len() + close.len() + 1);
         texts.push(format!("{}{middle}{}", repeated(open, times), repeated(close, times)));
     }
@@ -89,7 +95,9 @@ fn the_deepest_expression_is_evaluated_on_a_small_stack() {
         // A comprehension is the deepest frame, each in the body of the last: as many as the parser lets through.
         let deepest = (1..40)
             .rev()
-            .find_map(|depth| compile(&format!("{}true{}", repeated("self.all(x,", depth), repeated(")", depth))).ok())
+            .find_map(|depth| {
+                compile(&format!("{}true{}", repeated("self.all(x,", depth), repeated(")", depth))).ok()
+            })
             .expect("one of them fits");
         assert_eq!(evaluate(&deepest, &json!([1])), Ok(json!(true)));
     };
@@ -133,7 +141,10 @@ fn values_that_grow_are_stopped() {
     too_expensive(&format!("[[self]]{}", repeated(".map(x, x + x)", 30)), &text);
     too_expensive(&format!("[self]{}", repeated(".map(x, [x, x])", 30)), &text);
     too_expensive(&format!("[self]{}", repeated(".map(x, {'a': x, 'b': x})", 30)), &text);
-    too_expensive(&format!("[self]{}", repeated(".map(x, (x + x).split('').join('xxxxxxxxxxxxxxxx'))", 20)), &text);
+    too_expensive(
+        &format!("[self]{}", repeated(".map(x, (x + x).split('').join('xxxxxxxxxxxxxxxx'))", 20)),
+        &text,
+    );
     // A large value copied again and again.
     let large: Value = (0..20_000).map(|n| json!({"name": format!("n{n}")})).collect();
     too_expensive("self.map(x, self)", &large);
@@ -155,7 +166,9 @@ fn patterns_from_objects_cannot_hurt() {
     assert_eq!(with(&"a".repeat(5000), "^(a+)+$"), Ok(json!(true)));
     assert_eq!(with(&format!("{}b", "a".repeat(5000)), "^(a|a)*$"), Ok(json!(false)));
     // Too large, too long, too deep, and no pattern at all.
-    for pattern in ["(a{1000}){1000}", r"\pL{900}", &"a".repeat(2000), &repeated("(", 200), "(", "a{99999999999}", r"\1"] {
+    for pattern in
+        ["(a{1000}){1000}", r"\pL{900}", &"a".repeat(2000), &repeated("(", 200), "(", "a{99999999999}", r"\1"]
+    {
         assert!(matches!(with("a", pattern), Err(EvaluateError::Failed(_))), "{pattern}");
     }
     assert_eq!(with("Äpfel", r"^\w+$"), Ok(json!(true)));
@@ -195,7 +208,9 @@ fn ordinary_rules_are_far_from_the_limits() {
 fn errors_do_not_quote_whole_objects() {
     let large = json!({"a": "x".repeat(100_000)});
     let expression = compile("self + 1 == self").expect("good");
-    let Err(EvaluateError::Failed(message)) = evaluate(&expression, &large) else { panic!("it cannot be added") };
+    let Err(EvaluateError::Failed(message)) = evaluate(&expression, &large) else {
+        panic!("it cannot be added")
+    };
     assert!(message.len() < 1000, "{} bytes", message.len());
 }
 
@@ -215,9 +230,11 @@ fn references_that_multiply_are_refused() {
     let mut definitions = json!({"a0": {"type": "string"}});
     for level in 1..30 {
         let below = json!({"$ref": format!("#/$defs/a{}", level - 1)});
-        definitions[format!("a{level}")] = json!({"type": "object", "properties": {"x": below.clone(), "y": below}});
+        definitions[format!("a{level}")] =
+            json!({"type": "object", "properties": {"x": below.clone(), "y": below}});
     }
-    let schema = json!({"type": "object", "properties": {"spec": {"$ref": "#/$defs/a29"}}, "$defs": definitions});
+    let schema =
+        json!({"type": "object", "properties": {"spec": {"$ref": "#/$defs/a29"}}, "$defs": definitions});
     let problems = define_whole(schema).expect_err("refused");
     assert!(problems[0].message.contains("too large"), "{problems:?}");
 }
@@ -229,7 +246,8 @@ fn schemas_that_are_too_large_or_too_deep_are_refused() {
         deep = json!({"type": "object", "properties": {"x": deep}});
     }
     assert!(define(deep).is_err());
-    let wide: serde_json::Map<String, Value> = (0..5000).map(|n| (n.to_string(), json!({"type": "string"}))).collect();
+    let wide: serde_json::Map<String, Value> =
+        (0..5000).map(|n| (n.to_string(), json!({"type": "string"}))).collect();
     assert!(define(json!({"type": "object", "properties": wide})).is_err());
     let alternatives: Vec<Value> = (0..300).map(|n| json!({"minLength": n})).collect();
     assert!(define(json!({"type": "string", "anyOf": alternatives})).is_err());
@@ -265,7 +283,10 @@ fn a_rule_that_costs_too_much_refuses_the_object() {
 }
 
 fn mutated(expressions: &[&str]) -> Vec<String> {
-    let mutations = expressions.iter().map(|text| Mutation { kind: MutationType::JsonPatch, expression: (*text).to_owned() }).collect();
+    let mutations = expressions
+        .iter()
+        .map(|text| Mutation { kind: MutationType::JsonPatch, expression: (*text).to_owned() })
+        .collect();
     let mut spec = AdmissionPolicySpec { mutations, ..AdmissionPolicySpec::default() };
     spec.matches.kinds = vec!["*".to_owned()];
     let policy = Policy::compile("bomb", &spec).unwrap_or_else(|problems| panic!("{problems:?}"));

@@ -149,7 +149,10 @@ impl<'e> Look<'e, '_> {
         {
             self.problem(id, format!("not a usable pattern: {problem}"));
         }
-        if name == "join" && !call.args.is_empty() && literal.is_none_or(|text| text.len() > SEPARATOR_BYTES_MAX) {
+        if name == "join"
+            && !call.args.is_empty()
+            && literal.is_none_or(|text| text.len() > SEPARATOR_BYTES_MAX)
+        {
             let message = format!("`join` needs a literal separator of at most {SEPARATOR_BYTES_MAX} bytes");
             self.problem(id, message);
         }

@@ -63,11 +63,13 @@ impl Expression {
         // The parser recurses with its input and cannot be stopped, so it gets a stack that its longest input cannot fill.
         // A panic in it is a bug of its own, and the expression's author can do no more than write it differently.
         let parsed = std::thread::scope(|threads| {
-            let thread = std::thread::Builder::new().name("expression".to_owned()).stack_size(PARSER_STACK_BYTES);
+            let thread =
+                std::thread::Builder::new().name("expression".to_owned()).stack_size(PARSER_STACK_BYTES);
             let parsing = thread.spawn_scoped(threads, || parse(source, scope));
-            parsing.map_err(|error| whole(format!("cannot be parsed now: {error}")))?.join().unwrap_or_else(|_| {
-                Err(whole("cannot be parsed".to_owned()))
-            })
+            parsing
+                .map_err(|error| whole(format!("cannot be parsed now: {error}")))?
+                .join()
+                .unwrap_or_else(|_| Err(whole("cannot be parsed".to_owned())))
         });
         let (paying, uses) = parsed?;
         Ok(Self { source: source.to_owned(), paying, uses })
@@ -106,9 +108,15 @@ impl Expression {
     }
 
     /// Binds its result to `name` for others to use, as CEL sees it.
-    pub fn bind(&self, name: &str, bindings: &mut Bindings<'_, '_>, budget: &mut Budget) -> Result<(), EvaluateError> {
+    pub fn bind(
+        &self,
+        name: &str,
+        bindings: &mut Bindings<'_, '_>,
+        budget: &mut Budget,
+    ) -> Result<(), EvaluateError> {
         let value = self.run(bindings, budget)?;
-        let value = value.try_into().map_err(|error: ExecutionError| EvaluateError::Failed(explained(&error)))?;
+        let value =
+            value.try_into().map_err(|error: ExecutionError| EvaluateError::Failed(explained(&error)))?;
         bindings.bind_cel(name, value);
         Ok(())
     }
@@ -131,8 +139,10 @@ impl Expression {
 
 /// On the large stack: parses, checks, rewrites, and drops what is too deep to be dropped elsewhere.
 fn parse(source: &str, scope: &Scope) -> Result<(IdedExpr, Vec<String>), Vec<CompileError>> {
-    let parser = library::environment().parser().max_recursion_depth(PARSER_DEPTH_MAX).error_recovery_limit(4);
-    let (expression, places) = parser.parse_with_source_info(source).map_err(|errors| syntax_errors(&errors))?;
+    let parser =
+        library::environment().parser().max_recursion_depth(PARSER_DEPTH_MAX).error_recovery_limit(4);
+    let (expression, places) =
+        parser.parse_with_source_info(source).map_err(|errors| syntax_errors(&errors))?;
     let placed = |(id, message): (u64, String)| CompileError { position: position(&places, id), message };
     check::measure(&expression).map_err(|problem| vec![placed(problem)])?;
     let findings = check::look(&expression, scope);
@@ -147,7 +157,10 @@ fn syntax_errors(errors: &ParseErrors) -> Vec<CompileError> {
         let place = |number: isize| usize::try_from(number).ok().filter(|number| *number > 0);
         // What would have been good here is nearly everything.
         let message = error.msg.split(" expecting {").next().unwrap_or_default();
-        CompileError { position: place(error.pos.0).zip(place(error.pos.1)), message: shortened(message.trim()) }
+        CompileError {
+            position: place(error.pos.0).zip(place(error.pos.1)),
+            message: shortened(message.trim()),
+        }
     };
     errors.errors.iter().take(8).map(error).collect()
 }
@@ -174,8 +187,12 @@ fn name_of(value: &CelValue) -> &'static str {
 /// In words of ours where users meet it often. The interpreter's own may quote a whole object.
 fn explained(error: &ExecutionError) -> String {
     match error {
-        ExecutionError::NoSuchKey(key) => shortened(&format!("there is no field `{key}`; ask with has() first")),
-        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "division by zero".to_owned(),
+        ExecutionError::NoSuchKey(key) => {
+            shortened(&format!("there is no field `{key}`; ask with has() first"))
+        }
+        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
+            "division by zero".to_owned()
+        }
         ExecutionError::Overflow(..) => "the result is too large for a number".to_owned(),
         ExecutionError::IndexOutOfBounds(_) => "there is no element at this position".to_owned(),
         other => shortened(other),

@@ -11,7 +11,9 @@
 //! that collects keeps its shape, `result + [x]`: the interpreter appends in place only where it recognises that.
 
 use cel::IdedExpr;
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, SelectExpr, operators};
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, SelectExpr, operators,
+};
 
 use super::library::{RANGE, TICK, WEIGH};
 
@@ -78,8 +80,16 @@ fn instrument_list(list: ListExpr) -> ListExpr {
 }
 
 fn instrument_loop(comprehension: ComprehensionExpr) -> ComprehensionExpr {
-    let ComprehensionExpr { iter_range, iter_var, iter_var2, accu_var, accu_init, loop_cond, loop_step, result } =
-        comprehension;
+    let ComprehensionExpr {
+        iter_range,
+        iter_var,
+        iter_var2,
+        accu_var,
+        accu_init,
+        loop_cond,
+        loop_step,
+        result,
+    } = comprehension;
     let cost = 1 + nodes(&loop_cond) + nodes(&loop_step);
     let collects = matches!(loop_cond.expr, Expr::Literal(_));
     ComprehensionExpr {

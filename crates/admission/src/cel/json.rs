@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 
 use cel::Value as CelValue;
-use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt};
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt,
+};
 use cel::common::value::Val;
 use cel::objects::Key;
 use serde_json::{Number, Value};

@@ -24,14 +24,46 @@ pub const RANGE: &str = "@range";
 
 /// What users may call. Anything else is refused when the expression is defined.
 pub const FUNCTIONS: &[&str] = &[
-    "bool", "bytes", "charAt", "contains", "double", "duration", "dyn", "endsWith", "getDate", "getDayOfMonth",
-    "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds", "getMinutes", "getMonth", "getSeconds",
-    "indexOf", "int", "join", "lastIndexOf", "lowerAscii", "matches", "reverse", "size", "split", "startsWith", "string",
-    "substring", "timestamp", "trim", "type", "uint", "upperAscii",
+    "bool",
+    "bytes",
+    "charAt",
+    "contains",
+    "double",
+    "duration",
+    "dyn",
+    "endsWith",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+    "indexOf",
+    "int",
+    "join",
+    "lastIndexOf",
+    "lowerAscii",
+    "matches",
+    "reverse",
+    "size",
+    "split",
+    "startsWith",
+    "string",
+    "substring",
+    "timestamp",
+    "trim",
+    "type",
+    "uint",
+    "upperAscii",
 ];
 
 /// Types that an expression may name, as in `type(self.x) == int`.
-pub const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+pub const TYPES: &[&str] =
+    &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
 /// Built once: it is the same for every expression.
 pub fn environment() -> &'static Arc<Env> {
@@ -103,7 +135,13 @@ pub fn pattern(pattern: &str) -> Result<Regex, String> {
     builder.build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "the pattern is too large once it is compiled".to_owned(),
         // Its last line says what is wrong; the others draw it.
-        error => error.to_string().lines().last().unwrap_or("not a pattern").trim_start_matches("error: ").to_owned(),
+        error => error
+            .to_string()
+            .lines()
+            .last()
+            .unwrap_or("not a pattern")
+            .trim_start_matches("error: ")
+            .to_owned(),
     })
 }
 
@@ -113,7 +151,8 @@ fn cached(text: &str) -> Result<Regex, String> {
         static KEPT: RefCell<VecDeque<Regex>> = const { RefCell::new(VecDeque::new()) };
     }
     KEPT.with_borrow_mut(|kept| {
-        let regex = match kept.iter().position(|regex| regex.as_str() == text).and_then(|at| kept.remove(at)) {
+        let regex = match kept.iter().position(|regex| regex.as_str() == text).and_then(|at| kept.remove(at))
+        {
             Some(regex) => regex,
             None => {
                 meter::pay(COMPILATION_COST).map_err(|error| error.to_string())?;

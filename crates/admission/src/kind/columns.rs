@@ -84,7 +84,9 @@ fn fits(column: DefinedColumnType, found: Found<'_>) -> Result<(), String> {
     let (fits, wanted) = match column {
         // Anything can be shown as text.
         DefinedColumnType::String => (true, ""),
-        DefinedColumnType::Integer => (node.types.allows("integer") || node.types.allows("number"), "a number"),
+        DefinedColumnType::Integer => {
+            (node.types.allows("integer") || node.types.allows("number"), "a number")
+        }
         DefinedColumnType::Boolean => (node.types.allows("boolean"), "true or false"),
         DefinedColumnType::Time => (node.types.allows("string") || node.types.allows("integer"), "a time"),
     };

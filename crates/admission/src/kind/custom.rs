@@ -11,8 +11,8 @@ use crate::cel::Budget;
 use crate::limits::{PROBLEMS_MAX, SCHEMA_BYTES_MAX};
 use crate::path::{Path, Step};
 use crate::problem::Finding;
-use crate::size::written_bytes;
 use crate::schema::{self, Conditions, Node};
+use crate::size::written_bytes;
 
 /// Fields of every object, which no kind's schema describes.
 const ENVELOPE: [&str; 2] = ["kind", "metadata"];
@@ -92,7 +92,8 @@ impl CustomKind {
         if self.definition.unknown_fields == UnknownFields::Preserve {
             return;
         }
-        let envelope: Vec<_> = ENVELOPE.iter().filter_map(|name| Some((*name, object.get(name)?.clone()))).collect();
+        let envelope: Vec<_> =
+            ENVELOPE.iter().filter_map(|name| Some((*name, object.get(name)?.clone()))).collect();
         schema::remove_unknown(&self.root, object);
         for (name, value) in envelope {
             object[name] = value;
@@ -149,7 +150,8 @@ struct ReadSchema {
 
 fn read_schema(written: &Map<String, Value>, at: &Path) -> Result<ReadSchema, Vec<FieldProblem>> {
     let one = |path: &Path, message: String| vec![FieldProblem::new(path, message)];
-    if written.iter().map(|(name, value)| name.len() + written_bytes(value)).sum::<usize>() > SCHEMA_BYTES_MAX {
+    if written.iter().map(|(name, value)| name.len() + written_bytes(value)).sum::<usize>() > SCHEMA_BYTES_MAX
+    {
         return Err(one(at, format!("is longer than {SCHEMA_BYTES_MAX} bytes")));
     }
     let schema = schema::inline(written, at.clone()).map_err(|problem| vec![problem])?;
@@ -164,7 +166,8 @@ fn read_schema(written: &Map<String, Value>, at: &Path) -> Result<ReadSchema, Ve
     if !problems.is_empty() {
         return Err(problems);
     }
-    let conditions = Conditions::new(&schema).map_err(|message| one(at, message))?;
+    let conditions =
+        Conditions::new(&schema).map_err(|found| one(&at.clone().join(&found.path), found.message))?;
     Ok(ReadSchema { schema, root, conditions })
 }
 
@@ -174,10 +177,13 @@ fn check_defaults(schema: &Value, node: &Node, at: &Path) -> Vec<FieldProblem> {
     if let Some(default) = &node.default {
         let place = at.clone().field("default");
         match Conditions::new(schema) {
-            Ok(conditions) => problems.extend(conditions.check(default).into_iter().map(|finding| {
-                FieldProblem::new(place.clone().join(&finding.path), finding.message)
-            })),
-            Err(message) => problems.push(FieldProblem::new(&place, message)),
+            Ok(conditions) => problems.extend(
+                conditions
+                    .check(default)
+                    .into_iter()
+                    .map(|finding| FieldProblem::new(place.clone().join(&finding.path), finding.message)),
+            ),
+            Err(found) => problems.push(FieldProblem::new(&place, found.message)),
         }
         let unknown = schema::find_unknown(node, default, &place);
         problems.extend(unknown.iter().map(|path| FieldProblem::new(path, "is not in the schema")));

@@ -53,11 +53,13 @@ pub fn check_names(names: &KindNames, taken: &TakenNames, at: &Path) -> Vec<Fiel
 
 /// Each name and its place, the kind first.
 fn given<'n>(names: &'n KindNames, at: &Path) -> Vec<(Path, &'n str)> {
-    let mut given = vec![(at.clone().field("kind"), names.kind.as_str()), (at.clone().field("plural"), &names.plural)];
+    let mut given =
+        vec![(at.clone().field("kind"), names.kind.as_str()), (at.clone().field("plural"), &names.plural)];
     if !names.singular.is_empty() {
         given.push((at.clone().field("singular"), &names.singular));
     }
-    let short = |(index, name): (usize, &'n String)| (at.clone().field("shortNames").index(index), name.as_str());
+    let short =
+        |(index, name): (usize, &'n String)| (at.clone().field("shortNames").index(index), name.as_str());
     given.extend(names.short_names.iter().enumerate().map(short));
     given
 }

@@ -35,7 +35,12 @@ struct Compiled {
 }
 
 /// Compiles the rules of a schema, and those about the whole object.
-pub fn compile(schema: &Node, schema_at: &Path, whole: &[KindRule], whole_at: &Path) -> Result<Rules, Vec<FieldProblem>> {
+pub fn compile(
+    schema: &Node,
+    schema_at: &Path,
+    whole: &[KindRule],
+    whole_at: &Path,
+) -> Result<Rules, Vec<FieldProblem>> {
     let mut compiler = Compiler { problems: Vec::new(), count: 0 };
     let mut rules = compiler.place(schema, schema_at.clone(), true);
     let whole = compiler.rules(whole, whole_at, schema, true);
@@ -185,7 +190,14 @@ impl Check<'_> {
         }
     }
 
-    fn below(&mut self, step: Step, rules: Option<&Rules>, node: Option<&Node>, old: Option<&Value>, new: &Value) {
+    fn below(
+        &mut self,
+        step: Step,
+        rules: Option<&Rules>,
+        node: Option<&Node>,
+        old: Option<&Value>,
+        new: &Value,
+    ) {
         let (Some(rules), Some(node)) = (rules, node) else { return };
         self.at.push(step);
         self.place(rules, node, old, new);

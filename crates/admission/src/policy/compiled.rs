@@ -1,7 +1,8 @@
 //! One policy, compiled: every expression of it was found good.
 use setpoint_types::FieldProblem;
 use setpoint_types::kinds::{
-    AdmissionAction, AdmissionMatch, AdmissionPolicySpec, FailurePolicy, MutationType, NamedExpression, Validation,
+    AdmissionAction, AdmissionMatch, AdmissionPolicySpec, FailurePolicy, MutationType, NamedExpression,
+    Validation,
 };
 use setpoint_types::names::check_env_name;
 
@@ -91,8 +92,10 @@ struct Compiler {
 
 impl Compiler {
     fn check_counts(&mut self, spec: &AdmissionPolicySpec) {
-        let expressions =
-            spec.match_conditions.len() + spec.variables.len() + spec.validations.len() + spec.mutations.len();
+        let expressions = spec.match_conditions.len()
+            + spec.variables.len()
+            + spec.validations.len()
+            + spec.mutations.len();
         if expressions > POLICY_EXPRESSIONS_MAX {
             let message = format!("has {expressions} expressions, the most is {POLICY_EXPRESSIONS_MAX}");
             self.problems.push(FieldProblem::new(&self.at, message));
@@ -107,7 +110,8 @@ impl Compiler {
         for (index, condition) in spec.match_conditions.iter().enumerate() {
             let at = self.at.clone().field("matchConditions").index(index);
             let expression = self.expression(&condition.expression, at.field("expression"));
-            conditions.extend(expression.map(|expression| Named { name: condition.name.clone(), expression }));
+            conditions
+                .extend(expression.map(|expression| Named { name: condition.name.clone(), expression }));
         }
         conditions
     }
@@ -166,7 +170,8 @@ impl Compiler {
         for (index, mutation) in spec.mutations.iter().enumerate() {
             let at = self.at.clone().field("mutations").index(index).field("expression");
             let expression = self.expression(&mutation.expression, at);
-            mutations.extend(expression.map(|expression| CompiledMutation { kind: mutation.kind, expression }));
+            mutations
+                .extend(expression.map(|expression| CompiledMutation { kind: mutation.kind, expression }));
         }
         mutations
     }

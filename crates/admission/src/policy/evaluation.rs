@@ -43,7 +43,8 @@ impl<'e, 'v> Evaluation<'e, 'v> {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(error) => {
-                    failed = failed.or(Some(format!("the condition {} cannot be evaluated: {error}", condition.name)));
+                    failed = failed
+                        .or(Some(format!("the condition {} cannot be evaluated: {error}", condition.name)));
                 }
             }
         }

@@ -14,9 +14,14 @@ use crate::cel::Budget;
 const METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "owners"];
 
 /// Lets `policies` change the object, in this order: each sees what those before it made.
-pub fn mutate<'p>(policies: impl Iterator<Item = &'p Policy>, review: &Review<'_>, budget: &mut Budget) -> Mutated {
+pub fn mutate<'p>(
+    policies: impl Iterator<Item = &'p Policy>,
+    review: &Review<'_>,
+    budget: &mut Budget,
+) -> Mutated {
     let mut mutated = Mutated::default();
-    let (Some(original), true) = (review.object, review.request.operation != AdmissionOperation::Delete) else {
+    let (Some(original), true) = (review.object, review.request.operation != AdmissionOperation::Delete)
+    else {
         return mutated;
     };
     let request = review.request.to_json();
@@ -72,7 +77,8 @@ fn check_kept(before: &Value, after: &Value, status: bool) -> Result<(), String>
     let refused = |field: &str| Err(format!("changes {field}, which no policy may"));
     let Some(fields) = after.as_object() else { return refused("the whole object") };
     let is_new = |name: &&String| before.get(name.as_str()).is_none();
-    if let Some(name) = fields.keys().filter(is_new).find(|name| ![free, "metadata"].contains(&name.as_str())) {
+    if let Some(name) = fields.keys().filter(is_new).find(|name| ![free, "metadata"].contains(&name.as_str()))
+    {
         return refused(&format!(".{name}"));
     }
     for name in ["kind", kept] {
@@ -84,7 +90,8 @@ fn check_kept(before: &Value, after: &Value, status: bool) -> Result<(), String>
         let fields = object.get("metadata").and_then(Value::as_object);
         fields.map(|fields| fields.keys().cloned().collect()).unwrap_or_default()
     };
-    let metadata = |object: &Value, name: &str| object.get("metadata").and_then(|metadata| metadata.get(name)).cloned();
+    let metadata =
+        |object: &Value, name: &str| object.get("metadata").and_then(|metadata| metadata.get(name)).cloned();
     for name in names(before).into_iter().chain(names(after)) {
         let may_change = METADATA.contains(&name.as_str()) && !status;
         if !may_change && metadata(before, &name) != metadata(after, &name) {

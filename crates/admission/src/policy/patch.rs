@@ -65,7 +65,8 @@ fn step_by_step(object: &mut Value, steps: Vec<Value>) -> Result<(), String> {
         return Err(format!("yields more than {PATCH_STEPS_MAX} steps"));
     }
     for (index, step) in steps.into_iter().enumerate() {
-        let step = serde_json::from_value(step).map_err(|error| format!("step {index} is not one: {error}"))?;
+        let step =
+            serde_json::from_value(step).map_err(|error| format!("step {index} is not one: {error}"))?;
         perform(object, step).map_err(|problem| format!("step {index} {problem}"))?;
     }
     Ok(())
@@ -126,7 +127,9 @@ fn remove(object: &mut Value, path: &str) -> Result<Value, String> {
     let (holder, name) = split(path)?;
     let removed = match object.pointer_mut(holder) {
         Some(Value::Object(fields)) => fields.remove(&name),
-        Some(Value::Array(items)) => Some(position(&name)?).filter(|at| *at < items.len()).map(|at| items.remove(at)),
+        Some(Value::Array(items)) => {
+            Some(position(&name)?).filter(|at| *at < items.len()).map(|at| items.remove(at))
+        }
         _ => None,
     };
     removed.ok_or_else(|| nothing_at(path))
@@ -134,7 +137,8 @@ fn remove(object: &mut Value, path: &str) -> Result<Value, String> {
 
 /// The pointer to what holds it, and its name in there.
 fn split(path: &str) -> Result<(&str, String), String> {
-    let (holder, name) = path.rsplit_once('/').ok_or_else(|| format!("has the path {path:?}, which is none"))?;
+    let (holder, name) =
+        path.rsplit_once('/').ok_or_else(|| format!("has the path {path:?}, which is none"))?;
     Ok((holder, name.replace("~1", "/").replace("~0", "~")))
 }
 

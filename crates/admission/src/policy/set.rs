@@ -38,7 +38,8 @@ impl PolicySet {
     /// Asks every validation of every policy, and reports all that fail.
     pub fn judge(&self, review: &Review<'_>, budget: &mut Budget) -> Verdict {
         let mut verdict = Verdict::default();
-        let fits = |policy: &&Arc<Policy>| !policy.validations.is_empty() && matching::fits(&policy.matches, review);
+        let fits =
+            |policy: &&Arc<Policy>| !policy.validations.is_empty() && matching::fits(&policy.matches, review);
         let mut policies = self.policies.iter().filter(fits).peekable();
         if policies.peek().is_none() {
             return verdict;
@@ -70,7 +71,12 @@ fn judge_one(policy: &Policy, mut evaluation: Evaluation<'_, '_>, verdict: &mut 
     }
 }
 
-fn unevaluated(policy: &Policy, validation: Option<&CompiledValidation>, problem: String, verdict: &mut Verdict) {
+fn unevaluated(
+    policy: &Policy,
+    validation: Option<&CompiledValidation>,
+    problem: String,
+    verdict: &mut Verdict,
+) {
     match policy.failure_policy {
         FailurePolicy::Fail => act(policy, validation, problem, verdict),
         FailurePolicy::Ignore => verdict.audit.push(Note { policy: policy.name.clone(), message: problem }),

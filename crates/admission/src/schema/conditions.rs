@@ -21,7 +21,7 @@ pub struct Conditions {
 
 impl Conditions {
     /// Of a schema that was read without problems.
-    pub fn new(schema: &Value) -> Result<Self, String> {
+    pub fn new(schema: &Value) -> Result<Self, Finding> {
         let patterns = PatternOptions::regex().size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX);
         let options = jsonschema::options()
             .with_draft(Draft::Draft202012)
@@ -29,18 +29,24 @@ impl Conditions {
             .with_pattern_options(patterns)
             .should_validate_formats(true);
         let validator = options.build(&conditions_of(schema)).map_err(|error| {
-            let place = Path::in_value(pointer(error.instance_path().as_str()).iter().map(String::as_str), schema);
-            format!("at {place}: {}", message(&error))
+            let parts = pointer(error.instance_path().as_str());
+            let path = Path::in_value(parts.iter().map(String::as_str), schema);
+            Finding { path, message: message(&error) }
         })?;
         Ok(Self { validator })
     }
 
     /// What does not hold for `value`, up to a limit.
     pub fn check(&self, value: &Value) -> Vec<Finding> {
-        let check = || self.validator.iter_errors(value).take(PROBLEMS_MAX).map(|error| unmet(&error, value)).collect();
+        let check = || {
+            self.validator.iter_errors(value).take(PROBLEMS_MAX).map(|error| unmet(&error, value)).collect()
+        };
         // Regular expressions are known to panic on rare patterns. A value that cannot be checked is not let through.
         catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|_| {
-            vec![Finding { path: Path::root(), message: "could not be checked against its schema".to_owned() }]
+            vec![Finding {
+                path: Path::root(),
+                message: "could not be checked against its schema".to_owned(),
+            }]
         })
     }
 }
@@ -57,9 +63,9 @@ fn conditions_of(schema: &Value) -> Value {
             "default" | "examples" => continue,
             "const" | "enum" | "required" | "type" | "dependentRequired" => value.clone(),
             "properties" => match value {
-                Value::Object(fields) => {
-                    Value::Object(fields.iter().map(|(name, field)| (name.clone(), conditions_of(field))).collect())
-                }
+                Value::Object(fields) => Value::Object(
+                    fields.iter().map(|(name, field)| (name.clone(), conditions_of(field))).collect(),
+                ),
                 other => other.clone(),
             },
             _ => match value {
@@ -110,7 +116,9 @@ fn message(error: &ValidationError<'_>) -> String {
         }
         ValidationErrorKind::Not { .. } => "must not fit the schema in \"not\", but does".to_owned(),
         ValidationErrorKind::AnyOf { .. } => "must fit an alternative of \"anyOf\", but fits none".to_owned(),
-        ValidationErrorKind::OneOfNotValid { .. } => "must fit an alternative of \"oneOf\", but fits none".to_owned(),
+        ValidationErrorKind::OneOfNotValid { .. } => {
+            "must fit an alternative of \"oneOf\", but fits none".to_owned()
+        }
         ValidationErrorKind::OneOfMultipleValid { .. } => {
             "must fit one alternative of \"oneOf\", but fits several".to_owned()
         }

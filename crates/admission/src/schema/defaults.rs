@@ -63,7 +63,10 @@ impl Walk {
     fn make_room(&mut self, bytes: usize) -> Result<(), FieldProblem> {
         let left = self.room.checked_sub(bytes);
         self.room = left.ok_or_else(|| {
-            FieldProblem::new(&self.at, format!("defaults would add more than {DEFAULTED_BYTES_MAX} bytes to the object"))
+            FieldProblem::new(
+                &self.at,
+                format!("defaults would add more than {DEFAULTED_BYTES_MAX} bytes to the object"),
+            )
         })?;
         Ok(())
     }

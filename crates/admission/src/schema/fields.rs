@@ -33,7 +33,12 @@ impl Walk {
                 }
                 for (name, value) in fields {
                     if let Some(place) = node.field(name) {
-                        self.below(Step::Field(name.clone()), place, old.and_then(|old| old.get(name)), value);
+                        self.below(
+                            Step::Field(name.clone()),
+                            place,
+                            old.and_then(|old| old.get(name)),
+                            value,
+                        );
                     }
                 }
             }
@@ -50,13 +55,17 @@ impl Walk {
             let identity = match &node.list_type {
                 ListType::Atomic => None,
                 ListType::Set => Some(value.to_string()),
-                ListType::Map(keys) => {
-                    Some(keys.iter().map(|key| value.get(key).map_or(String::new(), Value::to_string) + ",").collect())
-                }
+                ListType::Map(keys) => Some(
+                    keys.iter()
+                        .map(|key| value.get(key).map_or(String::new(), Value::to_string) + ",")
+                        .collect(),
+                ),
             };
             if identity.is_some_and(|identity| !seen.insert(identity)) {
                 let which = match &node.list_type {
-                    ListType::Map(keys) => format!("has the same {} as an element before it", keys.join(" and ")),
+                    ListType::Map(keys) => {
+                        format!("has the same {} as an element before it", keys.join(" and "))
+                    }
                     _ => "is in the set already".to_owned(),
                 };
                 self.problem(Step::Index(index), which);

@@ -53,7 +53,10 @@ impl<'s> Walk<'s> {
         self.values += 1;
         // Both bounds are loose: keywords nest twice as deep as schemas do, and hold objects that are none.
         if self.values > 4 * SCHEMA_NODES_MAX || depth > 3 * SCHEMA_DEPTH_MAX {
-            return Err(FieldProblem::new(at, "the schema becomes too large when its references are resolved"));
+            return Err(FieldProblem::new(
+                at,
+                "the schema becomes too large when its references are resolved",
+            ));
         }
         let Some(Value::String(reference)) = fields.get("$ref") else {
             let mut inlined = Map::new();
@@ -70,7 +73,10 @@ impl<'s> Walk<'s> {
         let place = || at.clone().field("$ref");
         let name = reference.strip_prefix("#/$defs/").unwrap_or_default();
         let Some((name, definition)) = self.definitions.get_key_value(name) else {
-            return Err(FieldProblem::new(place(), format!("only \"#/$defs/NAME\" is resolved, not {reference:?}")));
+            return Err(FieldProblem::new(
+                place(),
+                format!("only \"#/$defs/NAME\" is resolved, not {reference:?}"),
+            ));
         };
         if self.inside.contains(&name.as_str()) {
             return Err(FieldProblem::new(place(), format!("{name} contains itself")));

@@ -8,9 +8,25 @@ const ANNOTATIONS: &[&str] =
 
 /// Conditions on a value, allowed everywhere.
 const CONDITIONS: &[&str] = &[
-    "const", "dependentRequired", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength",
-    "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "pattern", "required",
-    "type", "uniqueItems",
+    "const",
+    "dependentRequired",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "required",
+    "type",
+    "uniqueItems",
 ];
 
 /// What gives an object its shape. Only outside of alternatives.
@@ -18,8 +34,12 @@ const SHAPE: &[&str] = &["additionalProperties", "default"];
 
 /// Extensions of ours. Only outside of alternatives.
 const EXTENSIONS: &[&str] = &[
-    "x-setpoint-immutable", "x-setpoint-list-map-keys", "x-setpoint-list-type", "x-setpoint-map-type",
-    "x-setpoint-preserve-unknown", "x-setpoint-rules",
+    "x-setpoint-immutable",
+    "x-setpoint-list-map-keys",
+    "x-setpoint-list-type",
+    "x-setpoint-map-type",
+    "x-setpoint-preserve-unknown",
+    "x-setpoint-rules",
 ];
 
 /// Keywords that hold one schema tried on the same value, or on a part of it.
@@ -50,9 +70,11 @@ pub fn refused(keyword: &str, in_alternative: bool) -> Option<&'static str> {
     Some(match keyword {
         "$ref" | "$dynamicRef" | "$recursiveRef" => "only references to \"#/$defs/NAME\" are resolved",
         "$schema" | "$defs" | "$id" => "belongs at the top of the schema",
-        "patternProperties" | "unevaluatedProperties" | "unevaluatedItems" | "prefixItems" | "additionalItems" => {
-            "does not fit: which fields there are must not depend on values"
-        }
+        "patternProperties"
+        | "unevaluatedProperties"
+        | "unevaluatedItems"
+        | "prefixItems"
+        | "additionalItems" => "does not fit: which fields there are must not depend on values",
         "nullable" => "is not JSON Schema: write \"type\": [\"string\", \"null\"]",
         _ => "is not a keyword that is known here",
     })

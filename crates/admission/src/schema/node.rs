@@ -98,7 +98,9 @@ impl Node {
         match &self.list_type {
             ListType::Atomic => None,
             ListType::Set => others.iter().find(|other| *other == item),
-            ListType::Map(keys) => others.iter().find(|other| keys.iter().all(|key| item.get(key) == other.get(key))),
+            ListType::Map(keys) => {
+                others.iter().find(|other| keys.iter().all(|key| item.get(key) == other.get(key)))
+            }
         }
     }
 }

@@ -87,9 +87,9 @@ impl Reader {
         let named = match schema.get("type") {
             None => return Types::default(),
             Some(Value::String(name)) => Types::named(name),
-            Some(Value::Array(names)) => names.iter().try_fold(Types::default(), |types, name| {
-                Some(types.and(Types::named(name.as_str()?)?))
-            }),
+            Some(Value::Array(names)) => names
+                .iter()
+                .try_fold(Types::default(), |types, name| Some(types.and(Types::named(name.as_str()?)?))),
             Some(_) => None,
         };
         named.unwrap_or_else(|| {
@@ -152,7 +152,9 @@ impl Reader {
         for key in keys {
             match node.item().and_then(|item| item.fields.get(key)) {
                 Some(field) if field.is_scalar() => {}
-                Some(_) => self.problem(place.clone(), format!("{key} must be a text, a number or a truth value")),
+                Some(_) => {
+                    self.problem(place.clone(), format!("{key} must be a text, a number or a truth value"))
+                }
                 None => self.problem(place.clone(), format!("the elements have no field {key}")),
             }
         }
@@ -210,7 +212,10 @@ impl Reader {
         let Value::Object(schema) = schema else { return self.problem(at, "must be an object") };
         self.alternatives += 1;
         if self.alternatives == SCHEMA_ALTERNATIVES_MAX + 1 {
-            self.problem(at.clone(), format!("the schema has more than {SCHEMA_ALTERNATIVES_MAX} alternatives"));
+            self.problem(
+                at.clone(),
+                format!("the schema has more than {SCHEMA_ALTERNATIVES_MAX} alternatives"),
+            );
         }
         if depth > SCHEMA_DEPTH_MAX {
             return self.problem(at, format!("nested deeper than {SCHEMA_DEPTH_MAX} levels"));
@@ -221,7 +226,10 @@ impl Reader {
                 let place = at.clone().field("properties").field(name);
                 let below = beside.and_then(|node| node.field(name));
                 if below.is_none() && beside.is_some_and(|node| !node.preserve_unknown) {
-                    self.problem(place.clone(), "is not declared beside the alternatives, so no object may have it");
+                    self.problem(
+                        place.clone(),
+                        "is not declared beside the alternatives, so no object may have it",
+                    );
                 }
                 self.alternative(field, place, below, depth + 1);
             }

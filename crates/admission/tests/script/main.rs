@@ -167,7 +167,6 @@ fn verdict(verdict: Verdict) -> String {
     lines(&text)
 }
 
-
 macro_rules! scripts {
     ($($name:ident),* $(,)?) => {
         const LISTED: &[&str] = &[$(stringify!($name)),*];
