@@ -166,7 +166,8 @@ fn read_schema(written: &Map<String, Value>, at: &Path) -> Result<ReadSchema, Ve
     if !problems.is_empty() {
         return Err(problems);
     }
-    let conditions = Conditions::new(&schema).map_err(|message| one(at, message))?;
+    let conditions =
+        Conditions::new(&schema).map_err(|found| one(&at.clone().join(&found.path), found.message))?;
     Ok(ReadSchema { schema, root, conditions })
 }
 
@@ -182,7 +183,7 @@ fn check_defaults(schema: &Value, node: &Node, at: &Path) -> Vec<FieldProblem> {
                     .into_iter()
                     .map(|finding| FieldProblem::new(place.clone().join(&finding.path), finding.message)),
             ),
-            Err(message) => problems.push(FieldProblem::new(&place, message)),
+            Err(found) => problems.push(FieldProblem::new(&place, found.message)),
         }
         let unknown = schema::find_unknown(node, default, &place);
         problems.extend(unknown.iter().map(|path| FieldProblem::new(path, "is not in the schema")));

@@ -165,6 +165,10 @@ pub struct Check<'c> {
 impl Check<'_> {
     /// Asks every rule at `rules` and below.
     pub fn place(&mut self, rules: &Rules, node: &Node, old: Option<&Value>, new: &Value) {
+        // What was let in under older rules stays until somebody changes it, and what does not change is no transition.
+        if old == Some(new) {
+            return;
+        }
         if !rules.here.is_empty() && !self.unmet.iter().any(|finding| finding.path.is_within(&self.at)) {
             self.here(rules, node, old, new);
         }
@@ -201,13 +205,7 @@ impl Check<'_> {
     }
 
     fn here(&mut self, rules: &Rules, node: &Node, old: Option<&Value>, new: &Value) {
-        let unchanged = old == Some(new);
-        let asked = |rule: &&Compiled| match rule.transition {
-            true => old.is_some(),
-            // What was let in under older rules stays until somebody changes it.
-            false => !unchanged,
-        };
-        let mut asked = rules.here.iter().filter(asked).peekable();
+        let mut asked = rules.here.iter().filter(|rule| !rule.transition || old.is_some()).peekable();
         if asked.peek().is_none() {
             return;
         }

@@ -21,7 +21,7 @@ pub struct Conditions {
 
 impl Conditions {
     /// Of a schema that was read without problems.
-    pub fn new(schema: &Value) -> Result<Self, String> {
+    pub fn new(schema: &Value) -> Result<Self, Finding> {
         let patterns = PatternOptions::regex().size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX);
         let options = jsonschema::options()
             .with_draft(Draft::Draft202012)
@@ -29,9 +29,9 @@ impl Conditions {
             .with_pattern_options(patterns)
             .should_validate_formats(true);
         let validator = options.build(&conditions_of(schema)).map_err(|error| {
-            let place =
-                Path::in_value(pointer(error.instance_path().as_str()).iter().map(String::as_str), schema);
-            format!("at {place}: {}", message(&error))
+            let parts = pointer(error.instance_path().as_str());
+            let path = Path::in_value(parts.iter().map(String::as_str), schema);
+            Finding { path, message: message(&error) }
         })?;
         Ok(Self { validator })
     }

@@ -22,6 +22,10 @@ struct Walk {
 
 impl Walk {
     fn place(&mut self, node: &Node, old: Option<&Value>, new: &Value) {
+        // What was let in is left alone until somebody changes it.
+        if old == Some(new) {
+            return;
+        }
         match new {
             Value::Object(fields) => {
                 for (name, place) in &node.fields {
@@ -47,8 +51,6 @@ impl Walk {
         let Some(item) = node.item() else { return };
         let before = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut seen = BTreeSet::new();
-        // What was let in is left alone until somebody changes it.
-        let changed = before != items;
         for (index, value) in items.iter().enumerate() {
             let identity = match &node.list_type {
                 ListType::Atomic => None,
@@ -59,7 +61,7 @@ impl Walk {
                         .collect(),
                 ),
             };
-            if changed && identity.is_some_and(|identity| !seen.insert(identity)) {
+            if identity.is_some_and(|identity| !seen.insert(identity)) {
                 let which = match &node.list_type {
                     ListType::Map(keys) => {
                         format!("has the same {} as an element before it", keys.join(" and "))
