@@ -149,7 +149,10 @@ impl Coordinator {
                     attempts += 1;
                     let _ = timeout(ENDING, wake.changed()).await;
                 }
-                Step::Wait(time) => drop(timeout(time, wake.changed()).await),
+                Step::Wait(time) => {
+                    // Woken or not, the lease is looked at again.
+                    let _ = timeout(time, wake.changed()).await;
+                }
                 // What is refused or denied must not be so because this node is behind.
                 Step::Leave(None) if !current => {
                     self.writer.reader.barrier.pass().await?;

@@ -101,6 +101,6 @@ pub fn deleting(lease: &LeaseName) -> Refusal {
 }
 
 pub fn damaged() -> Refusal {
-    let text = "what is stored under the lease's key is no object; restore a backup, or delete the key";
+    let text = "what is stored under the lease's key is no object; restore a backup";
     Refusal::new(Reason::Internal, text)
 }
