@@ -186,8 +186,12 @@ mod tests {
     }
 
     fn set(revision: u64, keys: &[&'static str]) -> Arc<Published> {
-        let record =
-            |key: &&'static str| Record { key: (*key).into(), replaced: None, change: Change::Delete, author: None };
+        let record = |key: &&'static str| Record {
+            key: (*key).into(),
+            replaced: None,
+            change: Change::Delete,
+            author: None,
+        };
         let records = keys.iter().map(record).collect();
         Arc::new(Published::new(Arc::new(ChangeSet { revision: Revision::new(revision), records })))
     }
