@@ -478,7 +478,6 @@ proptest! {
 /// `cargo test -p setpoint-apiserver --test watch -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures, and asserts nothing about time"]
-#[expect(clippy::print_stdout, reason = "its result")]
 fn cost_of_many_watches_on_one_stream() {
     const WATCHES: usize = 20_000;
     const PUTS: usize = 2_000;

@@ -276,7 +276,7 @@ impl Coordinator {
             Stored::Object(object) if object.metadata.deleted_ms.is_some() => {
                 Err(object::deleting(&ask.lease))
             }
-            Stored::Object(object) => Ok((object.clone(), Vec::new())),
+            Stored::Object(object) => Ok((Object::clone(object), Vec::new())),
             Stored::Damaged => Err(object::damaged()),
             Stored::Nothing => {
                 let ttl_seconds = if ask.ttl == 0 { LeaseSpec::default().ttl_seconds } else { ask.ttl };

@@ -107,7 +107,7 @@ mod tests {
         let status = LeaseStatus { queue: queue.iter().map(waiter).collect(), ..LeaseStatus::default() };
         let hold = Hold { holder: holder.to_owned(), epoch: Epoch(1), ..Hold::default() };
         Moment {
-            object: Stored::Object(Object { status: to_json(&status), ..Object::default() }),
+            object: Stored::Object(Box::new(Object { status: to_json(&status), ..Object::default() })),
             object_at: Revision::new(2),
             hold: (!holder.is_empty()).then_some(hold),
             hold_at: Revision::NONE,

@@ -29,7 +29,7 @@ pub struct Moment {
 #[derive(Clone, Debug)]
 pub enum Stored {
     Nothing,
-    Object(Object),
+    Object(Box<Object>),
     /// Something else, which only damage can be the reason of.
     Damaged,
 }
@@ -51,7 +51,9 @@ pub fn read(store: &Store, lease: &LeaseName) -> Result<Moment, ReadFailure> {
     let (object, hold, epoch) = (next(), next(), next());
     let at = |kv: &Option<KeyValue>| kv.as_ref().map_or(Revision::NONE, |kv| kv.modified);
     let (object_at, hold_at) = (at(&object), at(&hold));
-    let stored = |kv: KeyValue| convert::stored(&kv).map_or(Stored::Damaged, Stored::Object);
+    let stored = |kv: KeyValue| {
+        convert::stored(&kv).map_or(Stored::Damaged, |object| Stored::Object(Box::new(object)))
+    };
     Ok(Moment {
         object: object.map_or(Stored::Nothing, stored),
         object_at,

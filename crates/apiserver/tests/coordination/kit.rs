@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use setpoint_apiserver::coordination::{CoordinationLimits, Coordinator, Keeper, expiry};
 use setpoint_apiserver::lease::{Deadlines, LeaseTime, Lifetime, Observed};
+use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::{Halt, ProposeError};
@@ -67,7 +68,7 @@ impl Local {
     }
 
     fn follow(&self, deadlines: &mut Deadlines) {
-        deadlines.follow(&self.store.granted_leases(), Instant::now(), TERM, Duration::ZERO);
+        deadlines.follow(&self.store.granted_leases().leases, Instant::now(), TERM, Duration::ZERO);
     }
 }
 
@@ -162,7 +163,9 @@ impl Node {
             let number = u128::from(drawn.fetch_add(1, Ordering::Relaxed));
             number << 66 | number
         };
+        let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
         let writer = Writer {
+            definitions,
             reader,
             commits: local.clone(),
             clock: local.clone(),
