@@ -69,7 +69,7 @@ pub fn count(expression: &IdedExpr) -> usize {
 }
 
 /// Looks at every name. The expression was measured.
-pub fn look<'e>(expression: &'e IdedExpr, scope: &Scope) -> Findings {
+pub fn look(expression: &IdedExpr, scope: &Scope) -> Findings {
     let mut look = Look { scope, local: Vec::new(), findings: Findings::default() };
     look.at(expression);
     look.findings

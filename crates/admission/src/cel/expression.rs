@@ -188,7 +188,7 @@ fn name_of(value: &CelValue) -> &'static str {
 fn explained(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => {
-            shortened(&format!("there is no field `{key}`; ask with has() first"))
+            shortened(format!("there is no field `{key}`; ask with has() first"))
         }
         ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
             "division by zero".to_owned()

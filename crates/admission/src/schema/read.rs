@@ -70,10 +70,8 @@ impl Reader {
             Some(Value::Bool(true)) => Values::Any,
             Some(schema) => Values::Of(Box::new(self.place(schema, below, depth + 1))),
         };
-        node.items = match schema.get("items") {
-            None => None,
-            Some(schema) => Some(Box::new(self.place(schema, at.clone().field("items"), depth + 1))),
-        };
+        let items = schema.get("items");
+        node.items = items.map(|schema| Box::new(self.place(schema, at.clone().field("items"), depth + 1)));
         if node.types.allows("array") && node.items.is_none() && !node.preserve_unknown {
             self.problem(at.clone(), "a list needs \"items\"");
         }
