@@ -19,7 +19,7 @@ use setpoint_apiserver::objects::{Catalog, Index, ReadLimits, Reader};
 use setpoint_apiserver::quota::Quota;
 use setpoint_apiserver::replica::{Applier, GenerationError, Generations, Halt, Proposals, Replica};
 use setpoint_apiserver::watch::Hub;
-use setpoint_consensus::{Config, MemberError, Node, Seams, StartError, TcpConnector};
+use setpoint_consensus::{Config, MemberError, Node, Seams, StartError, SystemClock, TcpConnector};
 use setpoint_store::command::MemberAttributes;
 use setpoint_store::{EngineFailure, Store};
 use tokio::sync::Semaphore;
