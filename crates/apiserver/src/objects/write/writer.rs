@@ -24,7 +24,7 @@ use super::intent::{Decision, Intent};
 use super::options::{Draw, Options};
 use super::policies::Asked;
 use crate::coordination::LEASE;
-use crate::objects::catalog::Kind;
+use crate::objects::catalog::{Kind, Rules};
 use crate::objects::definitions::{ADMISSION_POLICY, Definitions, KIND_DEFINITION};
 use crate::objects::error::Refusal;
 use crate::objects::key::{self, ObjectName};
@@ -99,8 +99,8 @@ impl Writer {
             let commits = changes.iter().any(|it| it.op.is_some()) || !extra.ledgers.is_empty();
             if !current && (prepared.is_err() || options.dry_run || !commits) {
                 self.reader.barrier.pass().await?;
-                if prepared.is_err() {
-                    // The kind may be new, and this node's copy of it not compiled yet.
+                // A user's kind may be newer than what this node has compiled. Refusals of built-in kinds need no such look.
+                if prepared.is_err() && intents.iter().any(|it| !self.is_built_in(it.kind())) {
                     self.refresh_definitions().await?;
                 }
                 current = true;
@@ -134,6 +134,10 @@ impl Writer {
             return Ok(());
         }
         self.refresh_definitions().await
+    }
+
+    fn is_built_in(&self, kind: &str) -> bool {
+        self.reader.catalog.get(kind).is_some_and(|it| matches!(it.rules, Rules::BuiltIn(_)))
     }
 
     async fn refresh_definitions(&self) -> Result<(), Refusal> {
