@@ -12,7 +12,7 @@ use setpoint_objects::{Metadata, Subresource};
 use setpoint_store::Amounts;
 use setpoint_store::commit::{Guard, Op};
 use setpoint_types::Revision;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::commit::{Extra, LedgerOp};
 use super::convert;
@@ -219,7 +219,7 @@ fn bounded(field: &str, name: String) -> Result<String, Refusal> {
     Ok(name)
 }
 
-fn amounts(field: &str, amounts: HashMap<String, i64>) -> Result<Amounts, Refusal> {
+fn amounts(field: &str, amounts: BTreeMap<String, i64>) -> Result<Amounts, Refusal> {
     if amounts.len() > DIMENSIONS_MAX || amounts.keys().any(|name| name.is_empty() || name.len() > 128) {
         let text = format!("must have at most {DIMENSIONS_MAX} dimensions, with names of 1 to 128 bytes");
         return Err(Refusal::invalid(field, text));
@@ -253,4 +253,25 @@ fn target(key: Option<pb::ObjectKey>) -> Result<Target, Refusal> {
     let key = key.ok_or_else(|| Refusal::invalid("key", "is missing"))?;
     let named = Metadata { namespace: key.namespace, name: key.name, ..Metadata::default() };
     Ok(Target { kind: key.kind, key: named })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_with_many_labels_is_the_same_operation_however_often_it_is_decoded() {
+        let labels = (0..12).map(|number| (format!("l{number}"), "x".to_owned())).collect();
+        let metadata = pb::Metadata { labels, ..Default::default() };
+        let object = Some(pb::Object { metadata: Some(metadata), ..Default::default() });
+        let wire_options = pb::WriteOptions { operation: "id".into(), ..Default::default() };
+        let sent = pb::CreateRequest { object, options: Some(wire_options) }.encode_to_vec();
+        let fingerprint = || {
+            let request = pb::CreateRequest::decode(&sent[..]).expect("a request");
+            let options = options("create", &request, request.options.clone(), &Caller::default());
+            options.expect("good options").operation.expect("an id was given").fingerprint
+        };
+        let first = fingerprint();
+        assert!((0..20).all(|_| fingerprint() == first), "S20: a retry is taken for another request");
+    }
 }
