@@ -90,3 +90,46 @@ pub fn error_of(status: &Status) -> Option<Error> {
     let any = carried.details.into_iter().find(|any| any.type_url == TYPE_URL)?;
     Error::decode(any.value).ok()
 }
+
+/// How long the sender of a status asks to be left alone: by our own `Error`, by the standard `RetryInfo`, or by gRPC's own
+/// trailer.
+pub fn retry_after(status: &Status) -> Option<Duration> {
+    if let Some(millis) = error_of(status).map(|error| error.retry_after_ms).filter(|millis| *millis > 0) {
+        return Some(Duration::from_millis(millis.into()));
+    }
+    retry_info(status).or_else(|| pushback_of(status))
+}
+
+fn retry_info(status: &Status) -> Option<Duration> {
+    let carried = RpcStatus::decode(status.details()).ok()?;
+    let any = carried.details.into_iter().find(|any| any.type_url == RETRY_URL)?;
+    let delay = RetryInfo::decode(any.value).ok()?.delay?;
+    let (seconds, nanos) = (u64::try_from(delay.seconds).ok()?, u32::try_from(delay.nanos).ok()?);
+    // A wrong number of nanoseconds must not become a panic.
+    (nanos < 1_000_000_000).then(|| Duration::new(seconds, nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_retry_info(seconds: i64, nanos: i32) -> Status {
+        let info = RetryInfo { delay: Some(Delay { seconds, nanos }) };
+        let details = vec![Any { type_url: RETRY_URL.into(), value: info.encode_to_vec().into() }];
+        let status = RpcStatus { code: Code::Unavailable.into(), message: String::new(), details };
+        Status::with_details(Code::Unavailable, "", status.encode_to_vec().into())
+    }
+
+    #[test]
+    fn every_way_of_asking_for_patience_is_understood() {
+        let own = refused(Code::Unavailable, &Error { retry_after_ms: 250, ..Default::default() });
+        assert_eq!(retry_after(&own), Some(Duration::from_millis(250)));
+        assert_eq!(retry_after(&with_retry_info(2, 5)), Some(Duration::new(2, 5)));
+        let trailer = with_pushback(Status::unavailable("plain"), 40);
+        assert_eq!(retry_after(&trailer), Some(Duration::from_millis(40)));
+        for nonsense in [with_retry_info(-1, 0), with_retry_info(0, -1), with_retry_info(0, i32::MAX)] {
+            assert_eq!(retry_after(&nonsense), None);
+        }
+        assert_eq!(retry_after(&Status::unavailable("plain")), None);
+    }
+}

@@ -6,13 +6,16 @@
 //!
 //! - [`object`]: stored bytes as an object
 //! - [`watch`]: events, encoded once for all who watch
+//! - [`received`]: the client's side of a watch, which decodes no object it is not asked for
 //! - [`wire`]: walking over an encoding without decoding it
 
 mod object;
+mod received;
 mod watch;
 pub mod wire;
 
 pub use object::{Part, RawObject};
+pub use received::{ReceivedEvent, ReceivedEvents, ReceivedName};
 pub use watch::{RawEvent, RawWatchResponse};
 
 /// The messages that carry objects, and the server's trait. Generated; `build.rs` says which.
