@@ -27,6 +27,12 @@ const SERVER_SIDE: &[(&str, &[&str])] = &[
     ("setpoint-store", &["setpoint-apiserver", "setpoint-server"]),
 ];
 
+/// Everybody's client, and what controllers are built with: all of ours they may use. What they cannot do, no user can.
+const CLIENT_SIDE: &[(&str, &[&str])] = &[
+    ("setpoint-client", &["setpoint-api", "setpoint-types"]),
+    ("setpoint-runtime", &["setpoint-api", "setpoint-client", "setpoint-types"]),
+];
+
 /// Crates that know no wire format.
 const WIRELESS: &[&str] =
     &["setpoint-access", "setpoint-admission", "setpoint-objects", "setpoint-store", "setpoint-types"];
@@ -56,6 +62,16 @@ fn broken_law(package: &str, dependency: &Dependency) -> Option<String> {
     }
     if package == "setpoint-types" && name.starts_with("setpoint-") {
         return Some(format!("`{package}` is the lowest layer: move what it needs from `{name}` into it"));
+    }
+    if let Some((_, allowed)) = CLIENT_SIDE.iter().find(|(client, _)| *client == package)
+        && name.starts_with("setpoint-")
+        && !allowed.contains(&name)
+    {
+        return Some(format!("`{package}` is built on {} only", list(allowed)));
+    }
+    let is_inside = SERVER_SIDE.iter().any(|(inside, _)| *inside == package);
+    if is_inside && CLIENT_SIDE.iter().any(|(client, _)| *client == name) {
+        return Some(format!("`{package}` is inside the server, which is nobody's client"));
     }
     let (_, allowed) = SERVER_SIDE.iter().find(|(inside, _)| *inside == name)?;
     (!allowed.contains(&package))
@@ -131,6 +147,20 @@ mod tests {
         assert!(allows("setpoint-apiserver", "setpoint-objects", None));
         assert!(!allows("setpoint-cli", "setpoint-objects", None));
         assert!(!allows("setpoint-cli", "setpoint-access", None));
+    }
+
+    #[test]
+    fn clients_know_the_contract_and_the_vocabulary_and_the_server_knows_no_client() {
+        assert!(allows("setpoint-client", "setpoint-api", None));
+        assert!(allows("setpoint-client", "setpoint-types", None));
+        assert!(allows("setpoint-client", "tonic", None));
+        assert!(!allows("setpoint-client", "setpoint-runtime", None));
+        assert!(!allows("setpoint-client", "setpoint-failpoint", None));
+        assert!(allows("setpoint-runtime", "setpoint-client", None));
+        assert!(!allows("setpoint-runtime", "setpoint-objects", None));
+        assert!(allows("setpoint-controllers", "setpoint-runtime", None));
+        assert!(!allows("setpoint-apiserver", "setpoint-client", None));
+        assert!(!allows("setpoint-store", "setpoint-runtime", None));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod overload;
 mod partitions;
 mod pki;
 mod rejoin;
+mod sdk;
 mod shutdown;
 mod space;
 mod tls;

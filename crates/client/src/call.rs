@@ -1,0 +1,153 @@
+//! One call: attempts, the waits between them, and the deadline over all of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use setpoint_types::FieldProblem;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::Status;
+
+use crate::attempt::{Next, Safety, judge};
+use crate::entropy::Entropy;
+use crate::error::Error;
+use crate::pool::{Pool, Purpose, Slot};
+use crate::settings::Settings;
+use crate::wire::Wire;
+
+/// What is asked for, for the one who asks and for the choice of an endpoint.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// `get`, `create`
+    pub operation: &'static str,
+    /// `Workload default/web`
+    pub target: String,
+    pub purpose: Purpose,
+    pub safety: Safety,
+    /// How long the server may wait before it answers, at the request's own wish.
+    pub server_wait: Duration,
+}
+
+impl Call {
+    pub fn read(operation: &'static str, target: impl ToString) -> Self {
+        let target = target.to_string();
+        Self {
+            operation,
+            target,
+            purpose: Purpose::Read,
+            safety: Safety::Repeatable,
+            server_wait: Duration::ZERO,
+        }
+    }
+
+    pub fn write(operation: &'static str, target: impl ToString, safety: Safety) -> Self {
+        Self { purpose: Purpose::Write, safety, ..Self::read(operation, target) }
+    }
+
+    pub fn unreadable(&self, problem: impl ToString) -> Error {
+        let (operation, target) = (self.operation, self.target.clone());
+        Error::Unreadable { operation, target, problem: problem.to_string() }
+    }
+
+    pub fn bad_field(&self, problem: &FieldProblem) -> Error {
+        self.unreadable(problem)
+    }
+}
+
+/// What all clones of a client share.
+pub struct Caller {
+    pub pool: Arc<Pool>,
+    pub settings: Settings,
+    pub entropy: Entropy,
+}
+
+/// Where a call stands.
+struct Progress {
+    attempts: u32,
+    perhaps_done: bool,
+    last: Option<Status>,
+}
+
+impl Caller {
+    /// Tries until there is an answer, the deadline, or the last attempt. The slot stays taken while the caller keeps it.
+    pub async fn call<T, F, Sent>(&self, call: &Call, patience: Duration, mut send: F) -> Result<(T, Slot), Error>
+    where
+        F: FnMut(Wire, Duration) -> Sent,
+        Sent: Future<Output = Result<T, Status>>,
+    {
+        let deadline = Instant::now() + patience + call.server_wait;
+        let mut progress = Progress { attempts: 0, perhaps_done: false, last: None };
+        let mut avoid = None;
+        loop {
+            let Some(mut slot) = self.pool.slot(call.purpose, avoid, deadline).await else {
+                return Err(progress.unanswered(call));
+            };
+            progress.attempts += 1;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let budget = (self.settings.timeouts.attempt + call.server_wait).min(left);
+            let sent = timeout(budget, send(slot.wire(), budget)).await;
+            let status = match sent {
+                Ok(Ok(answer)) => {
+                    slot.report(crate::attempt::Health::Well, None);
+                    return Ok((answer, slot));
+                }
+                Ok(Err(status)) => status,
+                Err(_) => Status::deadline_exceeded(format!("no answer within {} ms", budget.as_millis())),
+            };
+            avoid = Some(slot.index);
+            let wait = self.failed(call, &mut progress, slot, status)?;
+            if progress.attempts >= self.settings.attempts_max || Instant::now() + wait >= deadline {
+                return Err(progress.unanswered(call));
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// How long to wait before the next attempt, or what the call ends with.
+    fn failed(
+        &self,
+        call: &Call,
+        progress: &mut Progress,
+        mut slot: Slot,
+        status: Status,
+    ) -> Result<Duration, Error> {
+        let judgement = judge(&status, call.safety);
+        progress.perhaps_done |= judgement.perhaps_done;
+        tracing::debug!(
+            operation = call.operation,
+            target = call.target,
+            attempt = progress.attempts,
+            code = ?status.code(),
+            error = status.message(),
+            "attempt failed"
+        );
+        progress.last = Some(status);
+        let (not_before, everywhere) = match judgement.next {
+            Next::Answer(refusal) => {
+                slot.report(judgement.health, None);
+                let (operation, target) = (call.operation, call.target.clone());
+                return Err(Error::Refused { operation, target, refusal });
+            }
+            Next::Stop => {
+                slot.report(judgement.health, None);
+                return Err(progress.unanswered(call));
+            }
+            Next::Again { not_before, everywhere } => (not_before, everywhere),
+        };
+        slot.report(judgement.health, not_before);
+        let wait = self.settings.backoff.wait(progress.attempts - 1, self.entropy.fraction());
+        Ok(if everywhere { wait.max(not_before.unwrap_or_default()) } else { wait })
+    }
+}
+
+impl Progress {
+    fn unanswered(&mut self, call: &Call) -> Error {
+        let nobody = || Status::unavailable("no endpoint may be asked before the deadline");
+        Error::Unanswered {
+            operation: call.operation,
+            target: call.target.clone(),
+            attempts: self.attempts,
+            ambiguous: self.perhaps_done && call.purpose == Purpose::Write,
+            last: Box::new(self.last.take().unwrap_or_else(nobody)),
+        }
+    }
+}

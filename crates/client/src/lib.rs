@@ -1,0 +1,69 @@
+//! The client of Setpoint's object API: how every program that is not the server talks to it.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use setpoint_client::{Client, WriteOptions};
+//! use setpoint_types::kinds::Namespace;
+//!
+//! let client = Client::from_config()?; // ~/.setpoint/config, or SETPOINT_CONFIG
+//! let namespaces = client.api::<Namespace>();
+//! let mut team = namespaces.get("team-a").await?;
+//! team.metadata.labels.insert("tier".into(), "gold".into());
+//! namespaces.update(&team, &WriteOptions::default()).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Start with [`Client`], then [`Api`] for one kind, [`Transaction`] for several objects at once, [`Leases`] for who may act.
+//!
+//! | module | what |
+//! |---|---|
+//! | `api/` | reading, watching and writing the objects of one kind |
+//! | `transaction`, `leases` | several writes at one revision; leases and their fences |
+//! | `shape`, `parts` | what an object is in Rust: typed, dynamic, metadata only |
+//! | `config/` | clusters, users and contexts in a file |
+//! | `call`, `attempt` | deadlines, and which failures are tried again |
+//! | `pool/` | endpoints: which one is asked, and which is left alone (`breaker`) |
+//! | `wire`, `entropy` | the seams: the network and randomness. Time is tokio's clock, which a test can hold |
+//!
+//! Not here: caches and controllers (`setpoint-runtime`), and what the server does with a request.
+
+mod api;
+mod attempt;
+mod backoff;
+mod breaker;
+mod call;
+mod client;
+pub mod config;
+mod convert;
+mod endpoint;
+mod entropy;
+mod error;
+mod leases;
+mod options;
+mod parts;
+mod pool;
+mod refusal;
+mod settings;
+mod shape;
+mod transaction;
+mod wire;
+
+pub use api::{Api, Page, RawWatch, Version, Versions, Watch, WatchEvent, WatchOptions};
+pub use backoff::Backoff;
+pub use breaker::{Breaker, BreakerSettings};
+pub use convert::author_of;
+pub use client::{BuildError, Client, OnWrite};
+pub use endpoint::{Endpoint, EndpointError};
+pub use entropy::Entropy;
+pub use error::Error;
+pub use leases::{AcquireOptions, Acquired, Holder, KeepAlive, Kept, Leases};
+pub use options::{
+    Blocker, DeleteOptions, Deleted, FieldValidation, ListOptions, OperationId, Patch, PatchOptions, Propagation, ReadAt, Scope,
+    WriteOptions, Written,
+};
+pub use parts::Parts;
+pub use refusal::{FieldConflict, Reason, Refusal};
+pub use settings::{Identity, Settings, SettingsError, Timeouts, Tls, Token};
+pub use shape::{Dynamic, Partial, Shape, Typed, Writable};
+pub use transaction::{Committed, Transaction};
+pub use wire::{ConnectError, Connector, Network, Wire, WireError};

@@ -1,0 +1,98 @@
+//! The endpoints of one cluster: a wire to each, and whom to ask.
+//!
+//! - [`balancer`]: the choice, as pure functions
+//! - [`probe`]: asking nodes who leads, and whether those left alone are back
+//!
+//! Requests take a [`Slot`], and report in it how they fared.
+
+mod balancer;
+mod probe;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+pub use balancer::Purpose;
+use balancer::{Balancer, Pick};
+use probe::Probes;
+
+use crate::attempt::Health;
+use crate::client::BuildError;
+use crate::entropy::Entropy;
+use crate::settings::Settings;
+use crate::wire::{Connector, Wire, with_token};
+
+pub struct Pool {
+    wires: Vec<Wire>,
+    balancer: Mutex<Balancer>,
+    entropy: Entropy,
+    probes: Mutex<Probes>,
+}
+
+impl Pool {
+    pub fn new(settings: &Settings, connector: &dyn Connector, entropy: Entropy) -> Result<Arc<Self>, BuildError> {
+        let token = settings.token.as_ref().map(|token| token.header()).transpose()?;
+        let mut wires = Vec::new();
+        for endpoint in &settings.endpoints {
+            let wire = connector.connect(endpoint)?;
+            wires.push(match &token {
+                Some(token) => with_token(wire, token.clone()),
+                None => wire,
+            });
+        }
+        let balancer = Mutex::new(Balancer::new(wires.len(), settings.breaker));
+        Ok(Arc::new(Self { wires, balancer, entropy, probes: Mutex::new(Probes::default()) }))
+    }
+
+    /// A place to send a request to, as soon as there is one; none if that is not before the deadline.
+    pub async fn slot(self: &Arc<Self>, purpose: Purpose, avoid: Option<usize>, deadline: Instant) -> Option<Slot> {
+        loop {
+            self.probe(purpose);
+            let now = Instant::now();
+            let picked = {
+                let mut balancer = self.balancer.lock();
+                let picked = balancer.pick(now, purpose, avoid, self.entropy.draw());
+                if let Pick::Use(index) = picked {
+                    balancer.sent(index);
+                }
+                picked
+            };
+            match picked {
+                Pick::Use(index) => return Some(Slot { pool: self.clone(), index, judged: false }),
+                Pick::Wait(until) if until >= deadline => return None,
+                Pick::Wait(until) => sleep_until(until).await,
+            }
+        }
+    }
+
+    fn judged(&self, index: usize, health: Health, patience: Option<Duration>) {
+        let fraction = self.entropy.fraction();
+        self.balancer.lock().judged(index, health, patience, Instant::now(), fraction);
+    }
+}
+
+/// A request on its way to one endpoint, or a stream from there. Dropped, it counts as ended.
+pub struct Slot {
+    pool: Arc<Pool>,
+    pub index: usize,
+    judged: bool,
+}
+
+impl Slot {
+    pub fn wire(&self) -> Wire {
+        self.pool.wires[self.index].clone()
+    }
+
+    pub fn report(&mut self, health: Health, patience: Option<Duration>) {
+        self.judged = true;
+        self.pool.judged(self.index, health, patience);
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pool.balancer.lock().ended(self.index, self.judged, Instant::now());
+    }
+}

@@ -1,0 +1,62 @@
+//! What happened to one object, as observers of a cache are told.
+
+use bytes::Bytes;
+use setpoint_api::raw::ReceivedEvent;
+use setpoint_client::author_of;
+use setpoint_types::Revision;
+use setpoint_types::object::Author;
+
+use super::entry::Entry;
+use super::Key;
+
+/// Why observers are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It was there when the cache, or the observer, began. Nothing may have happened to it.
+    Initial,
+    /// It changed just now.
+    Event,
+    /// The cache missed some time and found it changed: what is told may sum up several changes.
+    Relist,
+}
+
+/// One object, before and after.
+///
+/// Deletion: `after` is none. `last` is then its final state, if the cache was told; found gone by a relist, it is not known,
+/// and `before` is only the last state the cache had seen. An object that was deleted and made again between two looks is told
+/// as two deltas, because it is two objects.
+#[derive(Clone, Debug)]
+pub struct Delta {
+    pub key: Key,
+    /// Of the change; where several are summed up, one not before the last of them.
+    pub revision: Revision,
+    pub cause: Cause,
+    pub before: Option<Entry>,
+    pub after: Option<Entry>,
+    pub last: Option<Entry>,
+    pub(super) author: Option<Bytes>,
+}
+
+impl Delta {
+    /// Who made the change, if this is one change.
+    pub fn author(&self) -> Option<Author> {
+        self.author.as_ref().and_then(author_of)
+    }
+
+    /// The state to map to other objects by: what it is now, and what it was if it is gone.
+    pub fn subject(&self) -> Option<&Entry> {
+        self.after.as_ref().or(self.last.as_ref()).or(self.before.as_ref())
+    }
+
+    pub(super) fn of_event(key: Key, event: &ReceivedEvent) -> Self {
+        Self {
+            key,
+            revision: Revision::new(event.revision),
+            cause: Cause::Event,
+            before: None,
+            after: None,
+            last: None,
+            author: event.author.clone(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What an object is called within its kind.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use setpoint_types::ObjectKey;
+
+/// Namespace and name as one text. Cheap to clone. All keys of a namespace follow each other.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    /// The namespace is empty for kinds of the whole cluster. Neither contains a slash.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
+        text.extend([namespace, "/", name]);
+        Self(text.into())
+    }
+
+    pub fn namespace(&self) -> &str {
+        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    pub fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&self.0, |(_, name)| name)
+    }
+
+    pub fn of_kind(&self, kind: &str) -> ObjectKey {
+        ObjectKey::new(kind, self.namespace(), self.name())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&ObjectKey> for Key {
+    fn from(key: &ObjectKey) -> Self {
+        Self::new(&key.namespace, &key.name)
+    }
+}
+
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// `default/web`, or `a1` for kinds of the whole cluster.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.strip_prefix('/').unwrap_or(&self.0))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_namespace_and_name() {
+        let key = Key::new("default", "web");
+        assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), ("default", "web", "default/web"));
+        let key = Key::from(&ObjectKey::new("Node", "", "a1"));
+        assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), ("", "a1", "a1"));
+        assert_eq!(key.of_kind("Node"), ObjectKey::new("Node", "", "a1"));
+    }
+}
