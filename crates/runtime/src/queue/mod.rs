@@ -17,5 +17,6 @@ pub use self::core::{
     Added, Ask, Drain, LEVELS, Moment, Offered, Options, Outcome, PRIORITIES, Priority, Refusal, Refused,
     Settings, SettingsError, SettingsProblem, Snapshot, Tenant, TenantOf,
 };
+pub use metrics::QueueMetrics;
 pub use seams::{Clock, Seams, TokioClock};
 pub use shell::{Queue, Running};

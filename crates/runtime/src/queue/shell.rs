@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
 use super::core::{
     Added, Ask, Core, Drain, Next, Offered, Options, Outcome, Priority, Refusal, Refused, Snapshot, TenantOf,
     Ticket,
 };
-use super::metrics::{Counters, Gauges};
+use super::metrics::{Counters, QueueMetrics};
 use super::seams::{Clock, Seams};
 
 /// The work queue of one controller. Clones are handles of the same queue.
@@ -78,13 +77,10 @@ impl<K: Eq + Hash + Send + Sync + 'static> Queue<K> {
     }
 
     /// Shows the queue's metrics under the name of its controller. They do not keep the queue alive.
-    pub fn register(&self, controller: &str, registry: &mut Registry) {
-        let label = ("controller".into(), controller.to_owned().into());
-        let registry = registry.sub_registry_with_label(label).sub_registry_with_prefix("queue");
-        self.shared.counters.register(registry);
+    pub fn show(&self, controller: &str, metrics: &QueueMetrics) {
         let shared = Arc::downgrade(&self.shared);
         let snapshot = move || shared.upgrade().map(|shared| shared.snapshot());
-        registry.register_collector(Box::new(Gauges::new(snapshot)));
+        metrics.show(controller, self.shared.counters.clone(), snapshot);
     }
 
     /// Asks for a run, or gives the key back: the queue is full or shut down.
