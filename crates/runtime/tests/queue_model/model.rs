@@ -20,7 +20,8 @@ pub struct Model {
     keys: BTreeMap<usize, Known>,
     tickets: Vec<Ticket<usize>>,
     dropped: bool,
-    gets: u64,
+    /// When each run began, by gets.
+    starts: Vec<Moment>,
 }
 
 /// A key that somebody wants a run of, or that runs.
@@ -69,7 +70,7 @@ impl Model {
             keys: BTreeMap::new(),
             tickets: Vec::new(),
             dropped: false,
-            gets: 0,
+            starts: Vec::new(),
         }
     }
 
@@ -134,13 +135,15 @@ impl Model {
 
     fn start(&mut self, ticket: &Ticket<usize>) {
         let bound = self.bound();
-        self.gets += 1;
+        self.starts.push(self.now);
+        let gets = self.gets();
+        self.assert_limits(*ticket.key % TENANTS);
         let known = self.keys.get_mut(&*ticket.key).expect("Q1: a key that nobody added ran");
         assert!(known.running.is_none(), "Q2: it runs already");
         assert!(known.due().is_some_and(|due| due <= self.now), "Q3: it had no reason to run now");
         assert_eq!(ticket.failures, known.failures, "Q4");
         if let Some(since) = known.ready_at_get.take() {
-            assert!(self.gets - since <= bound, "Q5: waited for {} gets of {bound}", self.gets - since);
+            assert!(gets - since <= bound, "Q5: waited for {} gets of {bound}", gets - since);
         }
         known.owed.retain(|due| *due > self.now);
         if known.on_time.is_some_and(|first| first <= self.now) {
@@ -148,6 +151,25 @@ impl Model {
         }
         known.wish = None;
         known.running = Some(Run { early: known.failures > 0 && self.now < known.retry_at });
+    }
+
+    fn gets(&self) -> u64 {
+        self.starts.len() as u64
+    }
+
+    /// Another run of this tenant has begun.
+    fn assert_limits(&self, tenant: usize) {
+        let of_tenant =
+            self.keys.iter().filter(|(key, known)| *key % TENANTS == tenant && known.running.is_some());
+        let most = self.settings.tenant_running_max as usize;
+        assert!(most == 0 || of_tenant.count() < most, "Q6: the tenant is at its limit");
+        let rate = f64::from(self.settings.starts_per_second);
+        for (index, start) in self.starts.iter().enumerate().filter(|_| rate > 0.0) {
+            let most = f64::from(self.settings.starts_burst) + rate * self.now.since(*start).as_secs_f64();
+            let begun = (self.starts.len() - index) as f64;
+            // A token comes back after a whole number of nanoseconds.
+            assert!(begun <= most + 0.01, "Q8: {begun} runs began where {most} may");
+        }
     }
 
     /// Of gets. Tenants at their limit have none.
@@ -164,6 +186,9 @@ impl Model {
         let limited = self.settings.starts_per_second > 0 || self.settings.tenant_running_max > 0;
         assert!(at.is_none_or(|at| at > self.now), "waiting for the past");
         let due = self.keys.values().filter(|known| known.running.is_none()).filter_map(Known::due).min();
+        if at.is_none() {
+            assert!(!self.tickets.is_empty() || due.is_none(), "Q1: a key is waited for by nobody");
+        }
         if !limited {
             assert!(due.is_none_or(|due| due > self.now), "Q1: a key is due and not handed out");
             assert_eq!(at, due, "the next key is not waited for");
@@ -239,10 +264,11 @@ impl Model {
 
     /// Whoever is ready waits from now on, as far as the bound is concerned.
     fn note_ready(&mut self) {
+        let gets = self.gets();
         for known in self.keys.values_mut() {
             let ready = known.running.is_none() && known.due().is_some_and(|due| due <= self.now);
             if ready && known.ready_at_get.is_none() {
-                known.ready_at_get = Some(self.gets);
+                known.ready_at_get = Some(gets);
             }
         }
     }
