@@ -12,6 +12,7 @@
 //! | `done KEY...`, `fail KEY... [random=NUMBER]`, `after MS KEY` | ends runs |
 //! | `run [COUNT]` | takes keys one by one, each done before the next |
 //! | `pass MS` | lets time pass |
+//! | `clock MS` | shows the queue this time, and from then on the right one |
 //! | `overflow` | asks whether a resync is due |
 //! | `stop ready\|running` | shuts the queue down |
 //! | `show` | how it stands |
@@ -69,6 +70,10 @@ impl Runner for Script {
             ("pass", [ms]) => {
                 self.now = self.now.after(Duration::from_millis(ms.parse()?));
                 Ok(format!("it is {:?}\n", self.now.elapsed()))
+            }
+            ("clock", [ms]) => {
+                let wrong = Moment::at(Duration::from_millis(ms.parse()?));
+                Ok(format!("oldest {:?}\n", self.core.snapshot(wrong).oldest_age))
             }
             ("overflow", []) => {
                 Ok(format!("resync: {}\n", if self.core.take_overflow() { "yes" } else { "no" }))
@@ -212,6 +217,7 @@ scripts! {
     ageing
     backoff
     bounded
+    clock
     delays
     dedup
     drain

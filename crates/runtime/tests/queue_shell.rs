@@ -100,6 +100,24 @@ async fn another_worker_keeps_watch_over_the_timers_of_one_that_took_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_worker_keeps_watch_over_the_timers_of_one_that_was_dropped() {
+    let queue = queue(Settings::default());
+    let worker = || {
+        let queue = queue.clone();
+        tokio::spawn(async move { **next(&queue).await.key() })
+    };
+    // Each add wakes one worker, in the order in which they came to wait: only the first knows of the timer.
+    let (first, second) = (worker(), worker());
+    tokio::task::yield_now().await;
+    queue.try_add("a", Ask::after(seconds(10), Priority::Normal)).expect("room");
+    tokio::time::sleep(seconds(5)).await;
+    first.abort();
+    assert!(first.await.is_err());
+    let key = timeout(seconds(60), second).await.expect("it was told");
+    assert_eq!(key.expect("no panic"), "a");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_is_dropped_counts_as_failed_and_comes_again() {
     let queue = queue(steady());
     let start = Instant::now();

@@ -156,10 +156,13 @@ impl<K> Queue<K> {
     /// Dropped while it waits, it has taken nothing.
     pub async fn next(&self) -> Option<Running<K>> {
         let shared = &self.shared;
+        let mut watch = Watch { work: &shared.work, more: false };
         loop {
             // Made before the look, so that nothing which happens after it is missed.
             let work = shared.work.notified();
-            match shared.take() {
+            let (next, more) = shared.take();
+            watch.more = more;
+            match next {
                 Next::Run(ticket) => return Some(Running { ticket: Some(ticket), shared: shared.clone() }),
                 Next::Closed => return None,
                 Next::Wait(None) => work.await,
@@ -232,7 +235,8 @@ impl<K> Shared<K> {
         }
     }
 
-    fn take(&self) -> Next<K> {
+    /// The next key, and whether there is more to watch for.
+    fn take(&self) -> (Next<K>, bool) {
         let (next, more) = {
             let mut state = self.state.lock();
             let next = state.core.next(self.clock.now());
@@ -243,12 +247,8 @@ impl<K> Shared<K> {
             if ticket.failures > 0 {
                 self.counters.retries.inc();
             }
-            // The one who takes a key keeps watch no longer: another has to know of what comes next.
-            if more {
-                self.work.notify_one();
-            }
         }
-        next
+        (next, more)
     }
 
     fn finish(&self, ticket: Ticket<K>, outcome: Outcome) {
@@ -283,6 +283,21 @@ impl<K> Shared<K> {
             self.work.notify_one();
         }
         snapshot
+    }
+}
+
+/// A worker that waits for a key. When it has one, or is dropped, it keeps watch no longer over what comes next, and another has
+/// to: the others may have looked before there was anything to watch for.
+struct Watch<'q> {
+    work: &'q Notify,
+    more: bool,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.more {
+            self.work.notify_one();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How urgent a key is.
 
-/// How urgent it is to look at a key. A more urgent level goes first, except that no level is passed over for ever
-/// (see [`Ready`](super::ready::Ready)).
+/// How urgent it is to look at a key. A more urgent level goes first, except that no level is passed over for ever:
+/// `ageing_gets` says how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Somebody waits for it: a repair before a clean-up.

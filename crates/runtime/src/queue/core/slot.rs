@@ -103,14 +103,13 @@ impl<K> Slot<K> {
         }
     }
 
-    /// It runs now. That answers whatever was asked for up to now, and makes way for a new verdict.
+    /// It runs now. That answers whatever was asked for up to now; the verdict is replaced when the run ends.
     pub fn start(&mut self, now: Moment) {
         self.asked = match self.asked {
             Some(asked) if asked.first > now => Some(asked),
             Some(asked) if asked.last > now => Some(Asked { first: asked.last, ..asked }),
             _ => None,
         };
-        self.verdict = None;
         let early = self.failing.count > 0 && now < self.failing.retry_at;
         self.place = Place::Running { since: now, early, again: None };
     }
