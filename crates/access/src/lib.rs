@@ -30,7 +30,7 @@ pub use principal::{
     ADMINS, AUTHENTICATED, CONTROLLERS, Class, NODES, NameProblem, Principal, UNAUTHENTICATED,
 };
 pub use rbac::{
-    Authorizer, Decision, Denial, Holder, KEYS, LEDGERS, Name, Need, Permission, Policy, PolicyProblem,
+    Authorizer, CLUSTER, Decision, Denial, Holder, KEYS, LEDGERS, Name, Need, Permission, Policy, PolicyProblem,
     ReservedKeys, Role, RoleBinding, Rule, Source, Target, Verb, builtin_roles, key_delete, key_put,
     key_read, key_watch,
 };
