@@ -3,7 +3,7 @@
 //! Owned, unlike a [`Target`]: it outlives its request, into the audit log.
 
 use bytes::Bytes;
-use setpoint_types::KeyRange;
+use setpoint_types::{KeyRange, LeaseId};
 
 use super::keys::{key_delete, key_put};
 use super::target::{CLUSTER, KEYS, LEDGERS, Name, Target};
@@ -21,8 +21,13 @@ pub(super) enum What {
     Keys(KeyRange),
     /// Keys of objects, to be written by an etcd service: nobody may.
     Reserved(KeyRange),
-    /// Keys, whichever: enough is to be allowed some.
-    SomeKeys,
+    /// An etcd lease, which has no key of its own and is of use only to whoever may do this to some keys.
+    Lease(LeaseId),
+    /// An operation on members or data, and what it is about.
+    Cluster {
+        operation: &'static str,
+        detail: String,
+    },
     /// No name: all of them, or one whose name is not known yet. No namespace: all of them, or a kind of the whole cluster.
     Objects {
         kind: String,
@@ -49,14 +54,23 @@ impl Need {
         Self::object(verb, LEDGERS, false, "", name)
     }
 
-    /// The members of the cluster and the upkeep of their data.
-    pub fn cluster(verb: Verb) -> Self {
-        Self::all(verb, CLUSTER, "")
+    /// An operation on the members of the cluster or the upkeep of their data, by its name.
+    pub fn cluster(verb: Verb, operation: &'static str) -> Self {
+        Self { verb, what: What::Cluster { operation, detail: String::new() } }
     }
 
-    /// Something that has no key of its own, and is of use only to whoever may do this to some keys.
-    pub fn some_keys(verb: Verb) -> Self {
-        Self { verb, what: What::SomeKeys }
+    /// With what it is about, for the audit log; roles do not look at it.
+    #[must_use]
+    pub fn about(mut self, it: impl ToString) -> Self {
+        if let What::Cluster { detail, .. } = &mut self.what {
+            *detail = it.to_string();
+        }
+        self
+    }
+
+    /// Something with an etcd lease: allowed to whoever may do the same to some keys.
+    pub fn lease(verb: Verb, lease: LeaseId) -> Self {
+        Self { verb, what: What::Lease(lease) }
     }
 
     /// What an etcd Put of this key needs.
@@ -84,7 +98,10 @@ impl Need {
     pub fn target(&self) -> Target<'_> {
         match &self.what {
             What::Keys(range) | What::Reserved(range) => Target::keys(range),
-            What::SomeKeys => Target { name: Name::Some, ..Target::all(KEYS, "") },
+            What::Lease(_) => Target { name: Name::Some, ..Target::all(KEYS, "") },
+            What::Cluster { operation, .. } => {
+                Target { name: Name::One(operation), ..Target::all(CLUSTER, "") }
+            }
             What::Objects { kind, status, namespace, name } => Target {
                 status: *status,
                 name: name.as_deref().map_or(Name::Any, Name::One),
@@ -98,7 +115,10 @@ impl Need {
         let keys = |name: String| (KEYS.to_owned(), String::new(), name);
         let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
         match &self.what {
-            What::SomeKeys => keys(String::new()),
+            What::Lease(lease) => ("leases".to_owned(), String::new(), format!("{:x}", lease.0)),
+            What::Cluster { operation, detail } => {
+                (CLUSTER.to_owned(), String::new(), format!("{operation} {detail}").trim_end().to_owned())
+            }
             What::Keys(range) | What::Reserved(range) => keys(match range {
                 KeyRange::Single(key) => text(key),
                 KeyRange::Span { start, end } => format!("[{}, {})", text(start), text(end)),

@@ -8,7 +8,7 @@ use setpoint_types::KeyRange;
 pub const KEYS: &str = "keys";
 /// The kind of ledgers, which only transactions write.
 pub const LEDGERS: &str = "ledgers";
-/// The members of the cluster, and the upkeep of their data: compaction, alarms, the leadership.
+/// The members of the cluster, and the upkeep of their data. Its names are operations: `compact`, `member-add`.
 pub const CLUSTER: &str = "cluster";
 /// Stands for every kind at once.
 pub const EVERYTHING: &str = "*";
@@ -78,7 +78,7 @@ impl fmt::Display for Target<'_> {
         }
         match self.name {
             Name::Any => {}
-            Name::Some => write!(f, " of any name")?,
+            Name::Some => write!(f, " of whatever name")?,
             Name::One(name) => write!(f, " {}", Brief(name))?,
             Name::Keys(range) => {
                 let start = String::from_utf8_lossy(range.start());
