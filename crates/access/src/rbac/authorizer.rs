@@ -82,6 +82,12 @@ impl Authorizer {
         principal.is_in(ADMINS) || policy.grants(principal).any(|grant| grant.rule.concerns(kind))
     }
 
+    /// Whether somebody may do anything at all.
+    pub fn knows_any(&self, principal: &Principal) -> bool {
+        let Some(policy) = self.policy() else { return true };
+        principal.is_in(ADMINS) || policy.grants(principal).next().is_some()
+    }
+
     /// Everybody who may do this, besides those of whom a group says so. Nobody is named while access control is off.
     pub fn who_can(&self, verb: Verb, target: &Target<'_>) -> Vec<Holder> {
         let Some(policy) = self.policy() else { return Vec::new() };

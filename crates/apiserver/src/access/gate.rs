@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use setpoint_access::{AuditEntry, AuditLog, AuditResult, Authorizer, Decision, Need};
+use setpoint_access::{AuditEntry, AuditLog, AuditResult, Authorizer, Decision, EVERYTHING, Need, Verb};
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_consensus::Clock;
 use tonic::{Request, Status};
@@ -28,6 +28,12 @@ pub(super) struct Guards {
 /// Why a request is not let in: one sentence, with the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied(String);
+
+impl Denied {
+    fn of(caller: &Caller, need: &Need) -> Self {
+        Self(Decision::denied(&caller.principal, need.verb, &need.target()).to_string())
+    }
+}
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,18 +105,23 @@ impl Gate {
 
     /// Says no, and remembers it.
     pub fn deny(&self, caller: &Caller, need: &Need) -> Denied {
-        let Decision::Denied(denial) = Decision::denied(&caller.principal, need.verb, &need.target()) else {
-            return Denied(String::new());
-        };
+        let denied = Denied::of(caller, need);
         if let Some(guards) = &self.guards {
-            guards.denied(caller, "", need, denial.to_string());
+            guards.denied(caller, "", need, denied.to_string());
         }
-        Denied(denial.to_string())
+        denied
     }
 }
 
 impl Guards {
     fn check(&self, caller: &Caller, operation: &str, needs: &[Need]) -> Result<(), Denied> {
+        // Whoever asks for nothing is answered all the same, if only with a revision.
+        if needs.is_empty() && !self.authorizer.knows_any(&caller.principal) {
+            let need = Need::all(Verb::List, EVERYTHING, "");
+            let denied = Denied::of(caller, &need);
+            self.denied(caller, operation, &need, denied.to_string());
+            return Err(denied);
+        }
         for need in needs {
             if let Decision::Denied(denial) = self.authorizer.decide(&caller.principal, need) {
                 self.denied(caller, operation, need, denial.to_string());

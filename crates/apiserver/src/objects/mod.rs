@@ -27,7 +27,7 @@ pub mod definitions;
 pub mod error;
 mod event;
 pub(crate) mod feed;
-mod freshness;
+pub(crate) mod freshness;
 mod get;
 pub mod history;
 pub mod index;

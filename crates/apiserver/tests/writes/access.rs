@@ -17,9 +17,11 @@ use setpoint_access::{
 use setpoint_api::raw::v1::objects_server::Objects;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::coordination_server::Coordination;
+use setpoint_api::setpoint::v1::ledgers_server::Ledgers;
 use setpoint_api::status::error_of;
 use setpoint_apiserver::access::Gate;
 use setpoint_apiserver::coordination::{CoordinationLimits, CoordinationService, Coordinator};
+use setpoint_apiserver::ledgers::LedgersService;
 use setpoint_apiserver::objects::ObjectsService;
 use setpoint_types::Timestamp;
 use tokio::runtime::Runtime;
@@ -34,6 +36,7 @@ struct Script {
     node: Node,
     objects: ObjectsService,
     coordination: CoordinationService,
+    ledgers: LedgersService,
     principal: Principal,
     open: Option<pb::TransactRequest>,
     audit: AuditLog,
@@ -79,6 +82,7 @@ impl Script {
         let gate = Gate::new(authorizer, Some(audit.clone()), node.local.clone());
         let (reader, writer) = (node.writer.reader.clone(), node.writer.clone());
         let objects = ObjectsService { reader, writer, gate: gate.clone() };
+        let ledgers = LedgersService { reader: node.writer.reader.clone(), gate: gate.clone() };
         let (limits, stopping) = (CoordinationLimits::default(), CancellationToken::new());
         let coordinator = Coordinator::new(node.writer.clone(), node.local.clone(), limits, stopping);
         let coordination = CoordinationService { coordinator, gate };
@@ -87,6 +91,7 @@ impl Script {
             node,
             objects,
             coordination,
+            ledgers,
             principal: Principal::anonymous(),
             open: None,
             audit,
@@ -104,6 +109,7 @@ impl Script {
     fn ask(&mut self, name: &str, given: &Given) -> String {
         match name {
             "get" | "list" | "watch" | "history" | "kinds" | "holders" => self.read(name, given),
+            "ledger" | "ledgers" | "reservations" => self.ledgers(name, given.word(0)),
             "acquire" => {
                 let (lease, holder) = (given.word(0), given.word(1));
                 let request = pb::AcquireRequest { lease, holder, ttl_seconds: 10, ..Default::default() };
@@ -151,6 +157,26 @@ impl Script {
             _ => {
                 let answer = self.runtime.block_on(self.objects.kinds(self.by(pb::KindsRequest { kind })));
                 said(answer, |it| it.kinds.iter().map(|it| it.kind.clone()).collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    fn ledgers(&self, name: &str, ledger: String) -> String {
+        let service = &self.ledgers;
+        match name {
+            "ledger" => {
+                let request = pb::GetLedgerRequest { ledger, ..Default::default() };
+                said(self.runtime.block_on(service.get(self.by(request))), |_| "seen")
+            }
+            "ledgers" => {
+                let request = pb::ListLedgersRequest::default();
+                said(self.runtime.block_on(service.list(self.by(request))), |it| it.ledgers.len())
+            }
+            _ => {
+                let request = pb::ReservationsRequest { ledger, ..Default::default() };
+                said(self.runtime.block_on(service.reservations(self.by(request))), |it| {
+                    it.reservations.len()
+                })
             }
         }
     }
@@ -243,6 +269,7 @@ scripts! {
     giving_away,
     groups_in_policies,
     leases,
+    ledgers,
     namespaces,
     reads,
     transactions,

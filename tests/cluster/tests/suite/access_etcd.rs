@@ -6,6 +6,8 @@
 use std::pin::Pin;
 
 use bytes::Bytes;
+use prost::Message;
+use prost_types::FileDescriptorSet;
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::auth_client::AuthClient;
 use setpoint_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -16,6 +18,7 @@ use setpoint_api::v3electionpb::{CampaignRequest, LeaderKey, LeaderRequest, Proc
 use setpoint_api::v3lockpb::lock_client::LockClient;
 use setpoint_api::v3lockpb::{LockRequest, UnlockRequest};
 use setpoint_cluster_tests::testbed::patiently;
+use setpoint_cluster_tests::wire::call;
 use tonic::{Code, Status};
 
 use crate::access::{Guarded, Who, create, until};
@@ -165,7 +168,7 @@ fn denied_keys() -> Vec<Case> {
             let nested = txn("/ci/a", ours(), Op::RequestRange(range("/x", "")));
             kv!(who, txn, txn("/ci/a", Op::RequestTxn(nested), ours()))
         }),
-        case!("watch", "watch keys", |who, _lease| watch(&who, "/", "0").await?),
+        case!("watch", "watch keys", |who, _lease| watch(&who, "/x", "/y").await?),
         case!("watch of objects", "watch Role", |who, _lease| {
             watch(&who, "/setpoint.v1/Role/", "/setpoint.v1/Role0").await?
         }),
@@ -273,6 +276,49 @@ fn denied_others() -> Vec<Case> {
             auth.auth_status(who.ask(pb::AuthStatusRequest {})).await?
         }),
     ]
+}
+
+/// What is looked at before it is asked who sends it, or not answered at all: an empty message is wrong by itself.
+const WRONG_BY_ITSELF: [(&str, Code); 5] = [
+    ("/etcdserverpb.Cluster/MemberAdd", Code::InvalidArgument),
+    ("/etcdserverpb.Cluster/MemberUpdate", Code::InvalidArgument),
+    ("/v3lockpb.Lock/Unlock", Code::InvalidArgument),
+    ("/v3electionpb.Election/Proclaim", Code::Unknown),
+    ("/v3electionpb.Election/Resign", Code::Unknown),
+];
+/// A stream on which an empty message asks for nothing.
+const SILENT: &str = "/etcdserverpb.Watch/Watch";
+
+/// Every method that clients are served, so that none that is new is forgotten.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_method_answers_somebody_who_may_do_nothing() {
+    let guarded = Guarded::start().await;
+    let nobody = guarded.bearing(0, None);
+    let described = FileDescriptorSet::decode(setpoint_api::FILE_DESCRIPTOR_SET).expect("descriptors");
+    let mut asked = 0;
+    for file in described.file.iter().filter(|file| !file.package().contains(".peer.")) {
+        for service in &file.service {
+            for method in &service.method {
+                let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                if path == SILENT {
+                    continue;
+                }
+                let status = patiently(|| async {
+                    match call(&nobody.client, &path, Bytes::new()).await {
+                        Ok(answer) => panic!("{path} answered {answer:?}"),
+                        Err(status) if status.code() == Code::Unavailable => Err(status),
+                        Err(status) => Ok(status),
+                    }
+                })
+                .await;
+                let wrong = WRONG_BY_ITSELF.iter().find(|(known, _)| *known == path).map(|(_, code)| *code);
+                let expected = wrong.unwrap_or(Code::PermissionDenied);
+                assert!([expected, Code::Unimplemented].contains(&status.code()), "{path}: {status}");
+                asked += usize::from(status.code() == Code::PermissionDenied);
+            }
+        }
+    }
+    assert!(asked >= 40, "only {asked} methods asked who it was");
 }
 
 /// Who may write keys but not read them is shown none of what was there before; who may do neither gets no lease.
