@@ -36,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, ServerTlsConfig};
 use tower::util::MapResponseLayer;
 
+use crate::admit::AdmitLayer;
 use crate::config::ServerConfig;
 use crate::door::{Door, Guest, Refusals, Shares};
 use crate::draining::DrainLayer;
@@ -183,7 +184,8 @@ pub async fn serve_clients(
         .layer(drain)
         .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status()))
         .layer(identify)
-        .layer(MapResponseLayer::new(oversize::in_etcds_words));
+        .layer(MapResponseLayer::new(oversize::in_etcds_words))
+        .layer(AdmitLayer(context.load.clone()));
     macro_rules! sized {
         ($service:expr) => {
             $service.max_decoding_message_size(message_max).max_encoding_message_size(usize::MAX)

@@ -4,6 +4,7 @@
 //! `commands` holds what the program does besides running one.
 
 mod access;
+mod admit;
 mod commands;
 mod config;
 mod door;

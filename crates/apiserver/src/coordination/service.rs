@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{Coordinator, LEASE};
 use crate::access::{Caller, Gate};
+use crate::load::Seat;
 use crate::objects::Refusal;
 use crate::objects::permit::Needs;
 
@@ -29,9 +30,12 @@ impl Coordination for CoordinationService {
         request: Request<pb::AcquireRequest>,
     ) -> Result<Response<pb::AcquireResponse>, Status> {
         let caller = Caller::of(&request);
-        let request = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
         let needs = || self.update(&request.namespace, &request.lease);
         let pass = self.gate.enter(&caller, &request.operation, needs)?;
+        if request.wait_ms > 0 {
+            Seat::leave(&extensions);
+        }
         let acquired = self.coordinator.acquire(request, &caller).await;
         let taken = |it: &pb::AcquireResponse| it.acquired.then(|| Revision::new(it.revision));
         Ok(Response::new(pass.settle(acquired, taken).await?))

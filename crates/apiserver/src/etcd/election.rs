@@ -12,12 +12,13 @@ use setpoint_store::command::{DeleteRange, Put, TxnOp};
 use setpoint_types::{KeyRange, LeaseId, Revision};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status};
 
 use super::context::{Context, revision};
 use super::error::EtcdError;
 use super::succession;
 use crate::access::Pass;
+use crate::load::Seat;
 use crate::watch::{Event, Filters};
 
 /// Announcements that may wait for one observer.
@@ -34,7 +35,8 @@ impl Election for ElectionService {
         request: Request<pb::CampaignRequest>,
     ) -> Result<Response<pb::CampaignResponse>, Status> {
         let mut pass = self.0.may_write(&request, |it| vec![Need::put_within(succession::line(&it.name))])?;
-        let won = self.campaign_for(request.into_inner(), &mut pass).await;
+        let (_, extensions, request) = request.into_parts();
+        let won = self.campaign_for(request, &extensions, &mut pass).await;
         Ok(Response::new(pass.settle(won, |it| revision(it.header.as_ref())).await?))
     }
 
@@ -103,6 +105,7 @@ impl ElectionService {
     async fn campaign_for(
         &self,
         request: pb::CampaignRequest,
+        extensions: &Extensions,
         pass: &mut Pass,
     ) -> Result<pb::CampaignResponse, Status> {
         let pb::CampaignRequest { name, lease, value } = request;
@@ -112,6 +115,7 @@ impl ElectionService {
         if place.earlier.as_ref().is_some_and(|earlier| *earlier != value) {
             self.announce(place.key.clone(), place.created, lease, value).await?;
         }
+        Seat::leave(extensions);
         succession::own(&self.0, name.clone(), place.clone()).await?;
         let leader = pb::LeaderKey { name, key: place.key, rev: place.created.wire(), lease: lease.0 };
         Ok(pb::CampaignResponse { header: self.0.header(place.seen), leader: Some(leader) })

@@ -5,12 +5,13 @@ use setpoint_api::v3lockpb as pb;
 use setpoint_api::v3lockpb::lock_server::Lock;
 use setpoint_store::command::Range;
 use setpoint_types::KeyRange;
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status};
 
 use super::context::{Context, revision};
 use super::error::EtcdError;
 use super::succession;
 use crate::access::Pass;
+use crate::load::Seat;
 
 pub struct LockService(pub Context);
 
@@ -18,7 +19,8 @@ pub struct LockService(pub Context);
 impl Lock for LockService {
     async fn lock(&self, request: Request<pb::LockRequest>) -> Result<Response<pb::LockResponse>, Status> {
         let mut pass = self.0.may_write(&request, |it| vec![Need::put_within(succession::line(&it.name))])?;
-        let locked = self.take(request.into_inner(), &mut pass).await;
+        let (_, extensions, request) = request.into_parts();
+        let locked = self.take(request, &extensions, &mut pass).await;
         Ok(Response::new(pass.settle(locked, |it| revision(it.header.as_ref())).await?))
     }
 
@@ -39,10 +41,16 @@ impl Lock for LockService {
 
 impl LockService {
     /// Tells the pass which key was written.
-    async fn take(&self, request: pb::LockRequest, pass: &mut Pass) -> Result<pb::LockResponse, Status> {
+    async fn take(
+        &self,
+        request: pb::LockRequest,
+        extensions: &Extensions,
+        pass: &mut Pass,
+    ) -> Result<pb::LockResponse, Status> {
         let lease = succession::session(&self.0, request.lease).await?;
         let place = succession::enter(&self.0, &request.name, lease, Default::default()).await?;
         pass.wrote(|| vec![Need::put(place.key.clone())]);
+        Seat::leave(extensions);
         succession::own(&self.0, request.name, place.clone()).await?;
         // The lease may have ended while we waited, and the place with it.
         self.0.barrier().await?;

@@ -12,8 +12,10 @@ use setpoint_objects::Subresource;
 use setpoint_types::Revision;
 use tonic::{Request, Response, Status};
 
+use super::error::Refusal;
 use super::permit::Needs;
 use super::reader::Reader;
+use super::watch::Held;
 use super::write::Writer;
 use crate::access::{Caller, Denied, Gate, Pass};
 
@@ -39,7 +41,16 @@ impl Objects for ObjectsService {
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         self.may_read(&request, |needs, it| needs.many(Verb::Watch, &it.kind, &it.namespace))?;
-        let answers = self.reader.watch(request.into_inner()).await?;
+        let load = &self.reader.load;
+        let mut watches = load.watches_of(request.extensions());
+        watches.grow().map_err(|full| Refusal::full(full, "watches", "max-watches"))?;
+        let initial_state = request.get_ref().initial_state;
+        let seat = match initial_state {
+            true => Some(load.to_bulk(request.extensions()).await.map_err(Refusal::from)?),
+            false => None,
+        };
+        let held = Held { seat, watches: Some(watches) };
+        let answers = self.reader.watch_holding(request.into_inner(), held).await?;
         Ok(Response::new(Box::pin(answers.map(Ok))))
     }
 

@@ -13,6 +13,7 @@ mod leases;
 mod limits;
 mod members;
 mod metrics;
+mod overload;
 mod partitions;
 mod pki;
 mod rejoin;
