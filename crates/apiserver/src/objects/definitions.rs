@@ -17,13 +17,12 @@ use setpoint_store::{KeyValue, ReadFailure, Store};
 use setpoint_types::kinds::{
     AdmissionPolicySpec, DefinedColumn, DefinedColumnType, KindDefinitionSpec, KindScope,
 };
-use setpoint_types::{ColumnType, KeyRange, Revision};
+use setpoint_types::{ColumnType, Revision};
 use tokio_util::sync::CancellationToken;
 
 use super::catalog::{Catalog, Kind, Rules};
-use super::feed::{Feed, FeedEnd};
-use super::key;
 use super::write::convert;
+use super::{feed, key};
 use crate::replica::Halt;
 use crate::watch::Hub;
 
@@ -32,7 +31,6 @@ pub const ADMISSION_POLICY: &str = "AdmissionPolicy";
 
 /// Definitions of kinds, and policies, that are served.
 pub const DEFINITIONS_MAX: usize = 1_000;
-const HISTORY_BYTES: usize = 1 << 20;
 
 pub struct Definitions {
     store: Arc<Store>,
@@ -98,36 +96,9 @@ impl Definitions {
 
     /// Follows the stored definitions until `stop`, or until the node's storage fails.
     pub async fn run(self: Arc<Self>, hub: Arc<Hub>, halt: Halt, stop: CancellationToken) {
-        let follow = async {
-            loop {
-                match self.follow(&hub).await {
-                    Ok(()) | Err(FeedEnd::Overtaken { .. }) => {}
-                    Err(FeedEnd::Storage(failure)) => return halt.because(&failure),
-                    Err(FeedEnd::Stopping) => return,
-                }
-            }
-        };
-        stop.run_until_cancelled(follow).await;
-    }
-
-    async fn follow(self: &Arc<Self>, hub: &Arc<Hub>) -> Result<(), FeedEnd> {
-        let newest = hub.newest();
-        let open = |range: KeyRange| Feed::open(hub, &self.store, range, newest);
-        let (mut kinds, mut policies) =
-            (open(key::of_kind(KIND_DEFINITION)), open(key::of_kind(ADMISSION_POLICY)));
-        loop {
-            let this = self.clone();
-            let refreshed = tokio::task::spawn_blocking(move || this.refresh()).await;
-            if let Err(ReadFailure::Engine(failure)) = refreshed.map_err(|_| FeedEnd::Stopping)? {
-                return Err(failure.into());
-            }
-            tokio::select! {
-                () = kinds.changed() => {}
-                () = policies.changed() => {}
-            }
-            while kinds.take(HISTORY_BYTES).await?.more {}
-            while policies.take(HISTORY_BYTES).await?.more {}
-        }
+        let ranges = [key::of_kind(KIND_DEFINITION), key::of_kind(ADMISSION_POLICY)];
+        let store = self.store.clone();
+        feed::keep_in_step(&hub, &store, ranges, halt, stop, move || self.refresh()).await;
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use setpoint_access::Authorizer;
+use setpoint_apiserver::access::Roles;
 use setpoint_apiserver::coordination::{CoordinationLimits, Coordinator, Keeper, expiry};
 use setpoint_apiserver::lease::{Deadlines, LeaseTime, Lifetime, Observed};
 use setpoint_apiserver::objects::definitions::Definitions;
@@ -165,8 +167,10 @@ impl Node {
             number << 66 | number
         };
         let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
+        let roles = Arc::new(Roles::new(reader.store.clone(), Arc::new(Authorizer::off())));
         let writer = Writer {
             definitions,
+            roles,
             reader,
             commits: local.clone(),
             clock: local.clone(),

@@ -1,5 +1,7 @@
 //! Clusters of real processes under faults, one file per kind.
 
+mod access;
+mod access_etcd;
 mod backup;
 mod coordination;
 mod crash_points;

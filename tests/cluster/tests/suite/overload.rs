@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::watch_request::RequestUnion;
-use setpoint_api::setpoint::v1 as v1;
+use setpoint_api::setpoint::v1;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_api::status::{error_of, pushback_of};
@@ -200,7 +200,11 @@ async fn an_initial_state_has_a_seat_until_it_is_sent_and_lists_wait_for_their_t
     other.objects().create(namespace("late", String::new())).await.expect("created");
     while !watching.message().await.expect("it goes on").is_some_and(|answer| {
         let named = |event: &v1::WatchEvent| {
-            event.object.as_ref().and_then(|object| object.metadata.as_ref()).is_some_and(|it| it.name == "late")
+            event
+                .object
+                .as_ref()
+                .and_then(|object| object.metadata.as_ref())
+                .is_some_and(|it| it.name == "late")
         };
         answer.events.iter().any(named)
     }) {}

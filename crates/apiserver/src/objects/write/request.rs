@@ -17,8 +17,9 @@ use std::collections::HashMap;
 use super::commit::{Extra, LedgerOp};
 use super::convert;
 use super::intent::{DeleteRequest, Intent, PatchRequest, Target};
-use super::options::{Caller, Options, fence};
+use super::options::{Options, fence};
 use super::writer::Writer;
+use crate::access::Caller;
 use crate::objects::error::Refusal;
 
 impl Writer {
