@@ -103,7 +103,8 @@ pub fn fields(message: &[u8]) -> impl Iterator<Item = (u64, Value<'_>)> {
         let value = match key & 7 {
             0 => Value::Number(varint(&mut rest)?),
             2 => {
-                let (value, after) = rest.split_at_checked(usize::try_from(varint(&mut rest)?).ok()?)?;
+                let length = usize::try_from(varint(&mut rest)?).ok()?;
+                let (value, after) = rest.split_at_checked(length)?;
                 rest = after;
                 Value::Bytes(value)
             }

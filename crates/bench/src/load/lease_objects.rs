@@ -18,6 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
+use super::insist::insist;
 use super::{Interface, LoadError, Sample};
 use crate::connection::Connections;
 use crate::measure::histogram::Histogram;
@@ -155,7 +156,7 @@ impl Renewals {
         let full = || Status::internal("the queue has room for one");
         match interface {
             Interface::Objects => {
-                let leases = together(numbers, |number| acquire(connection.clone(), number)).await?;
+                let leases = together(numbers, |number| acquire_at_last(connection.clone(), number)).await?;
                 let (requests, sent) = mpsc::channel(1);
                 // A server may send its headers only with the first answer, so the first request goes ahead of them.
                 requests.try_send(leases[0].request()).map_err(|_| full())?;
@@ -214,6 +215,11 @@ where
         made.push(done.map_err(failed)??);
     }
     Ok(made)
+}
+
+/// Asking again as the holder changes nothing.
+async fn acquire_at_last(connection: Channel, number: usize) -> Result<Held, Status> {
+    insist(|| acquire(connection.clone(), number)).await
 }
 
 async fn acquire(connection: Channel, number: usize) -> Result<Held, Status> {

@@ -27,7 +27,8 @@ use crate::workload::Random;
 
 const MANIFESTS: Manifests = Manifests { stored_bytes: 2_048, group_size: 100 };
 const LISTERS: usize = 10;
-const ROUNDS: usize = 3;
+/// How often the whole state is read on one cluster.
+pub const ROUNDS: usize = 3;
 /// Between rounds, for memory to be given back.
 const PAUSE: Duration = Duration::from_millis(500);
 

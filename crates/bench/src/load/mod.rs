@@ -7,6 +7,7 @@
 mod clients;
 mod compaction;
 mod frames;
+mod insist;
 mod keep_alive;
 mod leader_kill;
 mod lease_objects;
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use self::many_objects::ROUNDS as STATE_ROUNDS;
 use self::object_write::Verb;
 use crate::metric::Metric;
 use crate::options::Plan;

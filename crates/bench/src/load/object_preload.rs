@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use setpoint_api::etcdserverpb::RangeRequest;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_api::setpoint::v1::objects_client::ObjectsClient;
 use setpoint_api::setpoint::v1::write::Write;
 use tokio::task::JoinSet;
+use tonic::Status;
+use tonic::transport::Channel;
 
+use super::insist::insist;
 use super::preload::{Batch, preload};
 use super::{Interface, LoadError};
 use crate::connection::{Connections, connection, kv, objects};
 use crate::manifest::{Manifests, key, name, stored_key};
 use crate::system::Cluster;
 
-const WRITERS: usize = 24;
+const WRITERS: usize = 12;
 /// Objects in one transaction: as many as keys in one of etcd's.
 const BATCH: usize = 100;
 /// Who has written the objects.
@@ -48,19 +52,21 @@ async fn create(cluster: &Cluster, manifests: Manifests, numbers: Range<usize>) 
     let connections = Connections::new(&cluster.addresses(), WRITERS);
     let mut tasks = JoinSet::new();
     for writer in 0..WRITERS {
-        let (mut service, numbers) = (objects(connections.of_client(writer)), numbers.clone());
+        let (service, numbers) = (objects(connections.of_client(writer)), numbers.clone());
         tasks.spawn(async move {
             for first in (numbers.start + writer * BATCH..numbers.end).step_by(WRITERS * BATCH) {
                 let batch = first..(first + BATCH).min(numbers.end);
                 let write = |number| pb::Write {
                     write: Some(Write::Create(manifests.workload(number, 0, Duration::ZERO))),
                 };
+                // Named, so that it is done once however often it is sent.
+                let options = pb::WriteOptions { operation: format!("fill-{first}"), ..options() };
                 let request = pb::TransactRequest {
                     writes: batch.map(write).collect(),
-                    options: Some(options()),
+                    options: Some(options),
                     ..pb::TransactRequest::default()
                 };
-                service.transact(request).await?;
+                insist(|| transact(service.clone(), request.clone())).await?;
             }
             Ok(())
         });
@@ -69,6 +75,10 @@ async fn create(cluster: &Cluster, manifests: Manifests, numbers: Range<usize>) 
         written?.map_err(LoadError::prepare("fill the store with objects"))?;
     }
     Ok(())
+}
+
+async fn transact(mut service: ObjectsClient<Channel>, request: pb::TransactRequest) -> Result<(), Status> {
+    service.transact(request).await.map(drop)
 }
 
 /// What every write of a row carries.
