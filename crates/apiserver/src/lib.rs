@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `etcd` | etcd's v3 protocol |
 //! | `objects` | objects over keys: get, list, watch, history |
+//! | `ledgers` | reading what is reserved, and by whom |
 //! | `coordination` | leases over objects: who may act now |
 //! | `watch` | changes, handed to every stream that asked for them |
 //! | `lease` | who keeps time, who renews, who expires |
@@ -22,6 +23,7 @@ pub mod etcd;
 pub mod housekeeping;
 pub mod leader;
 pub mod lease;
+pub mod ledgers;
 pub mod load;
 pub mod metrics;
 pub mod objects;
