@@ -4,8 +4,10 @@
 //! - `script`: golden scripts, one property each, in `scripts`
 //! - `given`: the arguments of a script's command
 //! - `render`: answers as text
+//! - `restart`: what a node knows of kinds and policies when it has just started
 
 mod given;
 mod kit;
 mod render;
+mod restart;
 mod script;
