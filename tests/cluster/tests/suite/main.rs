@@ -1,10 +1,14 @@
 //! Clusters of real processes under faults, one file per kind.
 
+mod ambiguous;
 mod backup;
 mod coordination;
 mod crash_points;
+mod deletion;
 mod disk;
 mod failover;
+mod fences;
+mod informers;
 mod input;
 mod kills;
 mod leases;
@@ -17,3 +21,6 @@ mod rejoin;
 mod shutdown;
 mod space;
 mod tls;
+mod transactions;
+mod watches;
+mod writers;
