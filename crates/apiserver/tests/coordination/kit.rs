@@ -150,6 +150,7 @@ impl Node {
             catalog: Arc::new(Catalog::built_in()),
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
+            load: Default::default(),
             watches_overtaken: Default::default(),
             halt: Halt::new(CancellationToken::new()),
         };

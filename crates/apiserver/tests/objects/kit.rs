@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use prometheus_client::metrics::counter::Counter;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_apiserver::load::Load;
 use setpoint_apiserver::objects::key::ObjectName;
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::Halt;
@@ -114,7 +115,8 @@ impl Node {
         tokio::spawn(running);
         let led = Arc::new(AtomicBool::new(true));
         let (barrier, watches_overtaken) = (Arc::new(Leader(led.clone())), Counter::default());
-        let reader = Reader { store, hub, barrier, catalog, index, limits, watches_overtaken, halt };
+        let load = Load::default();
+        let reader = Reader { store, hub, barrier, catalog, index, limits, load, watches_overtaken, halt };
         Self { reader, engine, log_index: 0, now: 1_000, led, _running: stop.drop_guard() }
     }
 

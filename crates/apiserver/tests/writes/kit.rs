@@ -116,6 +116,7 @@ impl Node {
             catalog: Arc::new(catalog),
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
+            load: Default::default(),
             watches_overtaken: Default::default(),
             halt: Halt::new(CancellationToken::new()),
         };
