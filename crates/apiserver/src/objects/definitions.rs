@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -38,6 +39,8 @@ pub struct Definitions {
     policies: RwLock<Arc<PolicySet>>,
     /// Also keeps two refreshes from overtaking each other.
     compiled: Mutex<Compiled>,
+    /// What was stored when this node started was compiled once, with everything it had missed before.
+    caught_up: AtomicBool,
 }
 
 #[derive(Default)]
@@ -48,7 +51,17 @@ struct Compiled {
 
 impl Definitions {
     pub fn new(store: Arc<Store>, catalog: Arc<Catalog>) -> Self {
-        Self { store, catalog, policies: RwLock::default(), compiled: Mutex::default() }
+        let (policies, compiled) = (RwLock::default(), Mutex::default());
+        Self { store, catalog, policies, compiled, caught_up: AtomicBool::new(false) }
+    }
+
+    /// True once a refresh has followed a barrier.
+    pub fn is_caught_up(&self) -> bool {
+        self.caught_up.load(Ordering::Acquire)
+    }
+
+    pub fn note_caught_up(&self) {
+        self.caught_up.store(true, Ordering::Release);
     }
 
     /// The policies as they are now.
@@ -100,6 +113,13 @@ impl Definitions {
         let store = self.store.clone();
         feed::keep_in_step(&hub, &store, ranges, halt, stop, move || self.refresh()).await;
     }
+}
+
+/// True if a stored definition is of this kind, whether or not it is compiled.
+pub fn is_defined(store: &Store, kind: &str) -> Result<bool, ReadFailure> {
+    let read = Range { limit: DEFINITIONS_MAX as i64, ..Range::latest(key::of_kind(KIND_DEFINITION)) };
+    let defines = |kv: &KeyValue| convert::stored(kv).is_some_and(|it| it.spec["names"]["kind"] == kind);
+    Ok(store.range(&read)?.kvs.iter().any(defines))
 }
 
 /// The users' kinds by name. Of two that were stored under one name at the same moment, the first in order is served.

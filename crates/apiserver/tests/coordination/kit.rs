@@ -128,6 +128,10 @@ impl Barrier for Passed {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn is_led(&self) -> bool {
+        true
+    }
 }
 
 pub struct Node {

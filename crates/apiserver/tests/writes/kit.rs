@@ -73,6 +73,10 @@ impl Barrier for Passed {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn is_led(&self) -> bool {
+        true
+    }
 }
 
 /// Lists and maps of every sort.

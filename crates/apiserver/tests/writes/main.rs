@@ -5,9 +5,11 @@
 //! - `access`: golden scripts of who may do it, in `access`, through the services
 //! - `given`: the arguments of a script's command
 //! - `render`: answers as text
+//! - `restart`: what a node knows of kinds and policies when it has just started
 
 mod access;
 mod given;
 mod kit;
 mod render;
+mod restart;
 mod script;

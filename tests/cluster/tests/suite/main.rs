@@ -2,11 +2,15 @@
 
 mod access;
 mod access_etcd;
+mod ambiguous;
 mod backup;
 mod coordination;
 mod crash_points;
+mod deletion;
 mod disk;
 mod failover;
+mod fences;
+mod informers;
 mod input;
 mod kills;
 mod leases;
@@ -20,3 +24,6 @@ mod rejoin;
 mod shutdown;
 mod space;
 mod tls;
+mod transactions;
+mod watches;
+mod writers;

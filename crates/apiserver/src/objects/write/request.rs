@@ -12,7 +12,7 @@ use setpoint_objects::{Metadata, Subresource};
 use setpoint_store::Amounts;
 use setpoint_store::commit::{Guard, Op};
 use setpoint_types::Revision;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::commit::{Extra, LedgerOp};
 use super::convert;
@@ -114,7 +114,7 @@ impl Writer {
         let options = options("transact", &request, request.options.clone(), caller)?;
         let mut extra = Extra::default();
         for guard in request.guards {
-            extra.guards.push(self.guard(guard)?);
+            extra.guards.push(self.guard(guard).await?);
         }
         let (mut intents, mut places) = (Vec::new(), Vec::new());
         let count = request.writes.len();
@@ -143,7 +143,7 @@ impl Writer {
         Ok(answers.results.pop().unwrap_or_default().into_write())
     }
 
-    fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
+    async fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
         match guard.guard {
             Some(WireGuard::Fence(it)) => Ok(Guard::Fence(fence(it)?)),
             Some(WireGuard::Headroom(it)) => Ok(Guard::Headroom {
@@ -152,7 +152,7 @@ impl Writer {
             }),
             Some(WireGuard::Object(it)) => {
                 let key = it.key.unwrap_or_default();
-                let key = self.reader.object_name(&key)?.key();
+                let key = self.reader.object_name(&key).await?.key();
                 Ok(Guard::Revision { key, revision: Revision::new(it.revision) })
             }
             None => Err(Refusal::invalid("guards", "has an empty guard; leave it out")),
@@ -220,7 +220,7 @@ fn bounded(field: &str, name: String) -> Result<String, Refusal> {
     Ok(name)
 }
 
-fn amounts(field: &str, amounts: HashMap<String, i64>) -> Result<Amounts, Refusal> {
+fn amounts(field: &str, amounts: BTreeMap<String, i64>) -> Result<Amounts, Refusal> {
     if amounts.len() > DIMENSIONS_MAX || amounts.keys().any(|name| name.is_empty() || name.len() > 128) {
         let text = format!("must have at most {DIMENSIONS_MAX} dimensions, with names of 1 to 128 bytes");
         return Err(Refusal::invalid(field, text));

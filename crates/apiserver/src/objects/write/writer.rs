@@ -81,6 +81,7 @@ pub enum Done {
 impl Writer {
     /// Does everything a request wants at one revision, or nothing.
     pub async fn write(&self, intents: &[Intent], extra: &Extra, options: &Options) -> Result<Done, Refusal> {
+        self.catch_up().await?;
         self.prove_roles(intents).await?;
         let mut current = false;
         let mut draws = 0;
@@ -130,6 +131,16 @@ impl Writer {
         }
         let text = "others changed the object faster than this write could; try again, or name the revision you read";
         Err(Refusal::new(Reason::Conflict, text))
+    }
+
+    /// A node that was away knows only the policies of then. It decides nothing before it has those of now.
+    async fn catch_up(&self) -> Result<(), Refusal> {
+        if !self.definitions.is_caught_up() {
+            self.reader.barrier.pass().await?;
+            self.refresh_definitions().await?;
+            self.definitions.note_caught_up();
+        }
+        Ok(())
     }
 
     /// A kind, policy or role that was just written is in force before its writer is answered.
