@@ -238,10 +238,8 @@ fn coordinator(context: &Context, objects: Writer) -> Coordinator {
 fn writer(context: &Context) -> Writer {
     let (replica, quota) = (context.replica.clone(), context.quota.clone());
     let reader = reader(context);
-    let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
     Writer {
         reader,
-        definitions,
         commits: Arc::new(ClusterCommits { replica, quota }),
         clock: Arc::new(SystemClock),
         #[expect(
@@ -254,11 +252,13 @@ fn writer(context: &Context) -> Writer {
 }
 
 fn reader(context: &Context) -> Reader {
+    let (store, catalog) = (context.replica.store.clone(), Arc::new(Catalog::built_in()));
     Reader {
-        store: context.replica.store.clone(),
+        definitions: Arc::new(Definitions::new(store.clone(), catalog.clone())),
+        store,
         hub: context.replica.hub.clone(),
         barrier: Arc::new(context.replica.clone()),
-        catalog: Arc::new(Catalog::built_in()),
+        catalog,
         index: Arc::new(Index::new(INDEX_BYTES_MAX)),
         limits: ReadLimits::default(),
         watches_overtaken: context.metrics.watches_overtaken.clone(),
@@ -279,8 +279,8 @@ impl Parts {
         tasks.spawn(housekeeping.run(stop.clone()));
         tasks.spawn(self.context.lessor.clone().run(stop.clone()));
         tasks.spawn(self.context.collector.clone().run(stop.clone()));
-        let Reader { store, hub, catalog, index, halt, .. } = self.objects.reader.clone();
-        tasks.spawn(self.objects.definitions.clone().run(hub.clone(), halt.clone(), stop.clone()));
+        let Reader { store, hub, catalog, definitions, index, halt, .. } = self.objects.reader.clone();
+        tasks.spawn(definitions.run(hub.clone(), halt.clone(), stop.clone()));
         tasks.spawn(index.run(store, hub, catalog, halt, stop.clone()));
         let renewals_stop = self.renewals_stop.clone();
         tasks.spawn(async move {

@@ -43,7 +43,7 @@ impl Objects for ObjectsService {
     }
 
     async fn kinds(&self, request: Request<pb::KindsRequest>) -> Result<Response<pb::KindsResponse>, Status> {
-        Ok(Response::new(self.reader.kinds(&request.into_inner())?))
+        Ok(Response::new(self.reader.kinds(&request.into_inner()).await?))
     }
 
     async fn create(

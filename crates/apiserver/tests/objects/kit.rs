@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use prometheus_client::metrics::counter::Counter;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::key::ObjectName;
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::Halt;
@@ -105,7 +106,9 @@ impl Node {
             index.clone().run(store.clone(), hub.clone(), catalog.clone(), halt.clone(), stop.clone());
         tokio::spawn(running);
         let (barrier, watches_overtaken) = (Arc::new(Passed), Counter::default());
-        let reader = Reader { store, hub, barrier, catalog, index, limits, watches_overtaken, halt };
+        let definitions = Arc::new(Definitions::new(store.clone(), catalog.clone()));
+        let reader =
+            Reader { store, hub, barrier, catalog, definitions, index, limits, watches_overtaken, halt };
         Self { reader, engine, log_index: 0, now: 1_000, _running: stop.drop_guard() }
     }
 

@@ -10,7 +10,6 @@ use setpoint_api::setpoint::v1::objects_client::ObjectsClient;
 use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_api::status::error_of;
 use setpoint_apiserver::objects::ObjectsService;
-use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
 use setpoint_consensus::SystemClock;
 use setpoint_store::Committed;
@@ -36,7 +35,6 @@ async fn serve(node: &Node) -> ObjectsClient<Channel> {
     let address = socket.local_addr().expect("an address");
     let writer = Writer {
         reader: node.reader.clone(),
-        definitions: Arc::new(Definitions::new(node.reader.store.clone(), node.reader.catalog.clone())),
         commits: Arc::new(Nowhere),
         clock: Arc::new(SystemClock),
         draw: Arc::new(|| 0),

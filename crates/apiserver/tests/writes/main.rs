@@ -2,10 +2,12 @@
 //!
 //! - `kit`: a node without a cluster: commits go straight into the store
 //! - `script`: golden scripts, one property each, in `scripts`
+//! - `races`: what another writer does between the decision of a write and its commit
 //! - `given`: the arguments of a script's command
 //! - `render`: answers as text
 
 mod given;
 mod kit;
+mod races;
 mod render;
 mod script;

@@ -14,6 +14,7 @@ mod metrics;
 mod partitions;
 mod pki;
 mod rejoin;
+mod rules;
 mod shutdown;
 mod space;
 mod tls;

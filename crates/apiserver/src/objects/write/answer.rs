@@ -142,7 +142,11 @@ impl Writer {
             finalizer: it.finalizer,
             dependents: it.dependents.into_iter().take(DEPENDENTS_MAX).map(wire).collect(),
         };
-        Ok(blockers.map(blocker).collect())
+        let mut blockers: Vec<_> = blockers.map(blocker).collect();
+        if let Some(space) = blockers.iter_mut().find(|it| it.finalizer == deletion::NAMESPACE) {
+            space.dependents = self.inside(object, DEPENDENTS_MAX).await?;
+        }
+        Ok(blockers)
     }
 
     /// Objects that name this one as an owner, as many as an answer names, among those that one request may look at.

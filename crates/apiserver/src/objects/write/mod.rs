@@ -7,6 +7,8 @@
 //! | [`request`] | requests as intents, guards and ledger operations |
 //! | [`admit`] | what a kind's rules say about the result |
 //! | [`policies`] | what policies make of it |
+//! | [`contents`] | what a kind and a namespace contain, and that neither goes before it |
+//! | [`told`] | the status that the server itself gives |
 //! | [`commit`] | decisions as one commit, and what its refusal means |
 //! | [`answer`] | what was committed, as the client is told |
 //! | [`options`] | what every write may carry, and who sent it |
@@ -18,11 +20,13 @@
 pub(crate) mod admit;
 mod answer;
 pub(crate) mod commit;
+pub(crate) mod contents;
 pub(crate) mod convert;
 mod intent;
 pub(crate) mod options;
 mod policies;
 mod request;
+mod told;
 pub(crate) mod writer;
 
 pub use commit::{ClusterCommits, CommitError, Commits};

@@ -17,6 +17,8 @@ pub struct Asked<'a> {
     pub policies: &'a PolicySet,
     pub options: &'a Options,
     pub before: Option<&'a Object>,
+    /// The Namespace it is in; none for what belongs to the whole cluster.
+    pub namespace: Option<&'a Object>,
 }
 
 impl Asked<'_> {
@@ -26,12 +28,13 @@ impl Asked<'_> {
             return Ok(Vec::new());
         }
         let (new, old) = (json_of(draft.object()), self.before.map(json_of));
+        let namespace = self.namespace.map(json_of);
         let status = draft.subresource() == Subresource::Status;
         let review = Review {
             request: self.request(draft.object(), self.written(), status),
             object: Some(&new),
             old_object: old.as_ref(),
-            namespace_object: None,
+            namespace_object: namespace.as_ref(),
         };
         let mutated = self.policies.mutate(&review, budget);
         let warnings = self.settled(mutated.verdict)?;
@@ -63,11 +66,12 @@ impl Asked<'_> {
         let Some(named) = object.or(self.before) else { return Ok(Vec::new()) };
         let operation = if object.is_some() { self.written() } else { AdmissionOperation::Delete };
         let (new, old) = (object.map(json_of), self.before.map(json_of));
+        let namespace = self.namespace.map(json_of);
         let review = Review {
             request: self.request(named, operation, status),
             object: new.as_ref(),
             old_object: old.as_ref(),
-            namespace_object: None,
+            namespace_object: namespace.as_ref(),
         };
         self.settled(self.policies.judge(&review, budget))
     }

@@ -20,6 +20,7 @@ use super::intent::{DeleteRequest, Intent, PatchRequest, Target};
 use super::options::{Caller, Options, fence};
 use super::writer::Writer;
 use crate::objects::error::Refusal;
+use crate::objects::freshness::At;
 
 impl Writer {
     pub async fn create(
@@ -113,7 +114,7 @@ impl Writer {
         let options = options("transact", &request, request.options.clone(), caller)?;
         let mut extra = Extra::default();
         for guard in request.guards {
-            extra.guards.push(self.guard(guard)?);
+            extra.guards.push(self.guard(guard).await?);
         }
         let (mut intents, mut places) = (Vec::new(), Vec::new());
         let count = request.writes.len();
@@ -142,7 +143,7 @@ impl Writer {
         Ok(answers.results.pop().unwrap_or_default().into_write())
     }
 
-    fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
+    async fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
         match guard.guard {
             Some(WireGuard::Fence(it)) => Ok(Guard::Fence(fence(it)?)),
             Some(WireGuard::Headroom(it)) => Ok(Guard::Headroom {
@@ -151,6 +152,7 @@ impl Writer {
             }),
             Some(WireGuard::Object(it)) => {
                 let key = it.key.unwrap_or_default();
+                self.reader.ready(&key.kind, At::Cached).await?;
                 let key = self.reader.object_name(&key)?.key();
                 Ok(Guard::Revision { key, revision: Revision::new(it.revision) })
             }
