@@ -23,8 +23,8 @@ pub use audit::{
 pub use authenticator::{Authenticator, Refusal};
 pub use certificate::CertificateProblem;
 pub use flow::{
-    Arrival, Flow, FlowKey, FlowOptions, LEVELS, Level, LevelCounts, LevelOptions, Outcome, Permit, Seating,
-    Seats, Ticket, TooMany,
+    Admission, Arrival, Flow, FlowKey, FlowOptions, Full, LEVELS, Level, LevelCounts, LevelOptions, Outcome,
+    Period, Permit, Seating, Seats, Share, Tally, TallyCounts, TallyOptions, Ticket, TooMany, Waiter,
 };
 pub use principal::{
     ADMINS, AUTHENTICATED, CONTROLLERS, Class, NODES, NameProblem, Principal, UNAUTHENTICATED,

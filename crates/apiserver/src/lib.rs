@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `etcd` | etcd's v3 protocol |
 //! | `objects` | objects over keys: get, list, watch, history |
+//! | `ledgers` | reading what is reserved, and by whom |
 //! | `coordination` | leases over objects: who may act now |
 //! | `watch` | changes, handed to every stream that asked for them |
 //! | `lease` | who keeps time, who renews, who expires |
+//! | `load` | how much clients may have of it at a time |
 //! | `replica` | the local copy joined to consensus |
 //! | `leader` | what only the leader can answer |
 //! | `collector`, `housekeeping`, `quota` | what a node does by itself |
@@ -21,6 +23,8 @@ pub mod etcd;
 pub mod housekeeping;
 pub mod leader;
 pub mod lease;
+pub mod ledgers;
+pub mod load;
 pub mod metrics;
 pub mod objects;
 pub mod quota;

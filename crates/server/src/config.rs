@@ -1,5 +1,7 @@
 //! The settings, completed and checked. Whatever is wrong is reported at once, each by the name of its setting.
 
+mod load;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -10,6 +12,7 @@ use std::time::Duration;
 use humantime::format_duration;
 use setpoint_apiserver::etcd::context::Limits;
 use setpoint_apiserver::housekeeping::Retention;
+use setpoint_apiserver::load::LoadOptions;
 use setpoint_consensus::{LogRetention, Timing};
 use setpoint_store::RocksOptions;
 
@@ -30,6 +33,7 @@ pub struct ServerConfig {
     pub quota_bytes: u64,
     pub retention: Retention,
     pub limits: Limits,
+    pub load: LoadOptions,
     pub timing: Timing,
     pub log: LogRetention,
     pub engine: RocksOptions,
@@ -175,6 +179,7 @@ impl TryFrom<Settings> for ServerConfig {
         let retention = retention(&settings, &mut problems);
         let election = election(&settings, &mut problems);
         let limits = limits(&settings, election, &mut problems);
+        let load = load::load(&settings, &mut problems);
         let timing = timing(&settings, election, &mut problems);
         let logging = logging(&settings, &mut problems);
         let log = log(&settings, &mut problems);
@@ -192,6 +197,7 @@ impl TryFrom<Settings> for ServerConfig {
             quota_bytes: settings.quota_bytes.unwrap_or(8 << 30),
             retention,
             limits,
+            load,
             timing,
             log,
             engine: engine.staggered(&name),
@@ -450,6 +456,8 @@ mod tests {
         let problems = refused(Settings {
             cache_bytes: Some(0),
             max_txn_ops: Some(0),
+            max_requests: Some(0),
+            max_watches_per_client: Some(0),
             max_request_bytes: Some(usize::MAX),
             snapshot_count: Some(0),
             log_keep: Some(0),
@@ -461,6 +469,8 @@ mod tests {
         for expected in [
             "cache-bytes: 0 is not between 1048576 and",
             "max-txn-ops: 0 is not between 1 and",
+            "max-requests: 0 is not between 1 and",
+            "max-watches-per-client: 0 is not between 1 and",
             "max-request-bytes: 18446744073709551615 is not between 1024 and",
             "snapshot-count: 0",
             "log-keep: 0",

@@ -3,6 +3,7 @@
 //! Reads settings, starts the runtime, dispatches. Everything else has its own file: `node` puts a node together,
 //! `commands` holds what the program does besides running one.
 
+mod admit;
 mod commands;
 mod config;
 mod door;

@@ -13,6 +13,7 @@ use setpoint_apiserver::etcd::context::Context;
 use setpoint_apiserver::housekeeping::Housekeeping;
 use setpoint_apiserver::leader::LeaderDesk;
 use setpoint_apiserver::lease::{Lessor, LessorOptions, Renewals};
+use setpoint_apiserver::load::Load;
 use setpoint_apiserver::metrics::Metrics;
 use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::write::{ClusterCommits, WriteLimits, Writer};
@@ -216,6 +217,7 @@ async fn assemble(
         quota: Arc::new(Quota::new(config.quota_bytes)),
         metrics: Metrics::new(registry),
         limits: config.limits.clone(),
+        load: Load::new(config.load),
         peer_scheme: if config.peer_tls.is_some() { "https" } else { "http" },
         scratch,
         backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
@@ -261,6 +263,7 @@ fn reader(context: &Context) -> Reader {
         catalog,
         index: Arc::new(Index::new(INDEX_BYTES_MAX)),
         limits: ReadLimits::default(),
+        load: context.load.clone(),
         watches_overtaken: context.metrics.watches_overtaken.clone(),
         halt: context.halt.clone(),
     }

@@ -107,6 +107,29 @@ pub struct Settings {
     /// Most operations in one transaction [default: 128]
     #[arg(long, env = "SETPOINT_MAX_TXN_OPS", value_name = "COUNT")]
     pub max_txn_ops: Option<usize>,
+    /// Requests done at a time for leases, for controllers and for everybody else, each; as many again for whichever of
+    /// them needs more [default: 1024]
+    #[arg(long, env = "SETPOINT_MAX_REQUESTS", value_name = "COUNT")]
+    pub max_requests: Option<u32>,
+    /// Lists and other requests for many keys or objects done at a time; as many again while there is little else to do
+    /// [default: 16]
+    #[arg(long, env = "SETPOINT_MAX_LISTS", value_name = "COUNT")]
+    pub max_lists: Option<u32>,
+    /// Requests of each kind that may wait for their turn, half of them of one client [default: 8192]
+    #[arg(long, env = "SETPOINT_MAX_WAITING_REQUESTS", value_name = "COUNT")]
+    pub max_waiting_requests: Option<usize>,
+    /// Open streams, and as many of keep-alives besides [default: 131072]
+    #[arg(long, env = "SETPOINT_MAX_STREAMS", value_name = "COUNT")]
+    pub max_streams: Option<usize>,
+    /// The same of one client [default: 16384]
+    #[arg(long, env = "SETPOINT_MAX_STREAMS_PER_CLIENT", value_name = "COUNT")]
+    pub max_streams_per_client: Option<usize>,
+    /// Watches; an etcd client may have many on one stream [default: 1048576]
+    #[arg(long, env = "SETPOINT_MAX_WATCHES", value_name = "COUNT")]
+    pub max_watches: Option<usize>,
+    /// The same of one client [default: 131072]
+    #[arg(long, env = "SETPOINT_MAX_WATCHES_PER_CLIENT", value_name = "COUNT")]
+    pub max_watches_per_client: Option<usize>,
     /// How often a quiet watch that asked for it is told how far it has come [default: 10m]
     #[arg(long, env = "SETPOINT_WATCH_PROGRESS_INTERVAL", value_name = "DURATION")]
     pub watch_progress_interval: Option<String>,
@@ -301,6 +324,13 @@ impl Settings {
             retention_revisions,
             max_request_bytes,
             max_txn_ops,
+            max_requests,
+            max_lists,
+            max_waiting_requests,
+            max_streams,
+            max_streams_per_client,
+            max_watches,
+            max_watches_per_client,
             watch_progress_interval,
             heartbeat_interval,
             election_timeout,

@@ -1,10 +1,13 @@
 //! A message that is too large for us, refused in the words clients of etcd know.
 //!
-//! The gRPC library refuses it before any service sees it, with a code and a text of its own.
+//! The gRPC library refuses it before any service sees it, with a code and a text of its own. Clients of the object API find
+//! the reason, as always, in the details.
 //!
 //! Not here: requests that fit a message but not the log (`etcd::kv` refuses those).
 
 use http::Response;
+use setpoint_api::setpoint::v1::{Error, Reason};
+use setpoint_api::status::refused_as;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
@@ -14,16 +17,21 @@ pub fn in_etcds_words(response: Response<Body>) -> Response<Body> {
         .filter(|status| status.code() == Code::OutOfRange)
         .and_then(|status| translate(status.message()));
     match refusal {
-        Some(text) => Status::resource_exhausted(text).into_http(),
+        Some(refusal) => refusal.into_http(),
         None => response,
     }
 }
 
-fn translate(text: &str) -> Option<String> {
+fn translate(text: &str) -> Option<Status> {
     let sizes = text.strip_prefix("Error, decoded message length too large: found ")?;
     let (size, limit) = sizes.split_once(" bytes, the limit is: ")?;
     let limit = limit.strip_suffix(" bytes")?;
-    Some(format!("grpc: received message larger than max ({size} vs. {limit})"))
+    let sentence = format!(
+        "the request has {size} bytes, the most is {limit}; make it smaller, or several (--max-request-bytes)"
+    );
+    let error = Error { reason: Reason::TooLarge.into(), message: sentence, ..Error::default() };
+    let text = format!("grpc: received message larger than max ({size} vs. {limit})");
+    Some(refused_as(Code::ResourceExhausted, &text, &error))
 }
 
 #[cfg(test)]
@@ -42,6 +50,9 @@ mod tests {
         let refusal = answered(Status::out_of_range(text));
         assert_eq!(refusal.code(), Code::ResourceExhausted);
         assert_eq!(refusal.message(), "grpc: received message larger than max (2200012 vs. 2097152)");
+        let error = setpoint_api::status::error_of(&refusal).expect("an error for programs");
+        assert_eq!(error.reason(), Reason::TooLarge);
+        assert!(error.message.contains("2200012 bytes, the most is 2097152"), "{}", error.message);
     }
 
     #[test]

@@ -54,3 +54,16 @@ pub async fn call(client: &Client, method: &'static str, message: Bytes) -> Resu
     let mut answers = grpc.streaming(request, path, Plain).await?.into_inner();
     answers.message().await?.ok_or_else(|| Status::cancelled("no answer"))
 }
+
+/// Begins a call and never sends its message. Ends only if it is refused; who does not want it any more drops it.
+pub async fn hang(client: &Client, method: &'static str) -> Status {
+    let mut grpc = tonic::client::Grpc::new(client.channel.clone());
+    if let Err(error) = grpc.ready().await {
+        return Status::unavailable(error.to_string());
+    }
+    let request = Request::new(tokio_stream::pending::<Bytes>());
+    match grpc.streaming(request, PathAndQuery::from_static(method), Plain).await {
+        Ok(_) => Status::ok("answered without having been asked"),
+        Err(refused) => refused,
+    }
+}

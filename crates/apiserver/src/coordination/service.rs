@@ -9,6 +9,7 @@ use setpoint_api::setpoint::v1::coordination_server::Coordination;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Coordinator;
+use crate::load::Seat;
 use crate::objects::Refusal;
 use crate::objects::service::caller;
 
@@ -21,6 +22,9 @@ impl Coordination for CoordinationService {
         request: Request<pb::AcquireRequest>,
     ) -> Result<Response<pb::AcquireResponse>, Status> {
         let caller = caller(&request);
+        if request.get_ref().wait_ms > 0 {
+            Seat::leave(request.extensions());
+        }
         Ok(Response::new(self.0.acquire(request.into_inner(), &caller).await?))
     }
 

@@ -17,6 +17,7 @@ use tonic::metadata::MetadataMap;
 use super::error::EtcdError;
 use crate::collector::Collector;
 use crate::lease::{Lessor, Renewals};
+use crate::load::Load;
 use crate::metrics::Metrics;
 use crate::quota::Quota;
 use crate::replica::{Halt, ProposeError, Replica};
@@ -54,6 +55,7 @@ pub struct Context {
     pub quota: Arc<Quota>,
     pub metrics: Arc<Metrics>,
     pub limits: Limits,
+    pub load: Load,
     /// `http` or `https`, as peers are reached.
     pub peer_scheme: &'static str,
     /// Where a backup in the making may put its files.

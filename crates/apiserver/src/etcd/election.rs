@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status};
 use super::context::Context;
 use super::error::EtcdError;
 use super::succession;
+use crate::load::Seat;
 use crate::watch::{Event, Filters};
 
 /// Announcements that may wait for one observer.
@@ -31,12 +32,14 @@ impl Election for ElectionService {
         &self,
         request: Request<pb::CampaignRequest>,
     ) -> Result<Response<pb::CampaignResponse>, Status> {
-        let pb::CampaignRequest { name, lease, value } = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
+        let pb::CampaignRequest { name, lease, value } = request;
         let lease = succession::session(&self.0, lease).await?;
         let place = succession::enter(&self.0, &name, lease, value.clone()).await?;
         if place.earlier.as_ref().is_some_and(|earlier| *earlier != value) {
             self.announce(place.key.clone(), place.created, lease, value).await?;
         }
+        Seat::leave(&extensions);
         succession::own(&self.0, name.clone(), place.clone()).await?;
         let leader = pb::LeaderKey { name, key: place.key, rev: place.created.wire(), lease: lease.0 };
         Ok(Response::new(pb::CampaignResponse { header: self.0.header(place.seen), leader: Some(leader) }))

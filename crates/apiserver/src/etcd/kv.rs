@@ -13,11 +13,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::context::{Context, mismatched};
-use super::error::EtcdError;
+use super::error::{EtcdError, too_many};
 use super::{check, convert};
 
 /// Ranges that may touch more keys than this leave the async workers to others.
 const INLINE_KEYS_MAX: i64 = 64;
+
+/// Ranges that may answer with more keys than this take one of the few seats for that.
+const BULK_KEYS_MIN: i64 = 1000;
 
 /// A streamed range starts with a small chunk and doubles up to so many keys, or about so many bytes.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -29,12 +32,15 @@ pub struct KvService(pub Context);
 #[tonic::async_trait]
 impl Kv for KvService {
     async fn range(&self, request: Request<pb::RangeRequest>) -> Result<Response<pb::RangeResponse>, Status> {
-        let request = request.into_inner();
-        check::range(&request)?;
-        if !request.serializable {
+        check::range(request.get_ref())?;
+        if !request.get_ref().serializable {
             self.0.barrier().await?;
         }
-        let read = convert::range(request);
+        let _seat = match is_bulk(request.get_ref()) {
+            true => Some(self.0.load.to_bulk(request.extensions()).await.map_err(too_many)?),
+            false => None,
+        };
+        let read = convert::range(request.into_inner());
         let soon = if is_small(&read) { self.0.replica.store.range_soon(&read) } else { None };
         let result = match soon {
             Some(result) => result,
@@ -161,6 +167,12 @@ pub(super) async fn blocking<T: Send + 'static>(
 fn is_small(read: &Range) -> bool {
     let limited = read.limit > 0 && read.limit <= INLINE_KEYS_MAX && read.revision <= 0 && read.is_natural();
     matches!(read.range, KeyRange::Single(_)) || limited || (read.count_only && read.revision <= 0)
+}
+
+/// Whether the answer may be a large one.
+fn is_bulk(request: &pb::RangeRequest) -> bool {
+    let many = request.limit <= 0 || request.limit > BULK_KEYS_MIN;
+    many && !request.range_end.is_empty() && !request.count_only
 }
 
 /// A transaction may be answered from local state if everything it can do is a range that asks for no more.

@@ -9,15 +9,17 @@ use tonic::{Request, Response, Status};
 use super::context::Context;
 use super::error::EtcdError;
 use super::succession;
+use crate::load::Seat;
 
 pub struct LockService(pub Context);
 
 #[tonic::async_trait]
 impl Lock for LockService {
     async fn lock(&self, request: Request<pb::LockRequest>) -> Result<Response<pb::LockResponse>, Status> {
-        let request = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
         let lease = succession::session(&self.0, request.lease).await?;
         let place = succession::enter(&self.0, &request.name, lease, Default::default()).await?;
+        Seat::leave(&extensions);
         succession::own(&self.0, request.name, place.clone()).await?;
         // The lease may have ended while we waited, and the place with it.
         self.0.barrier().await?;

@@ -38,6 +38,7 @@ impl Watch for WatchService {
         request: Request<Streaming<pb::WatchRequest>>,
     ) -> Result<Response<Responses>, Status> {
         let context = self.0.clone();
+        let watches = context.load.watches_of(request.extensions());
         let needs_leader = leader_required(request.metadata());
         let commands =
             request.into_inner().filter_map(|request| std::future::ready(request.map(command).transpose()));
@@ -52,7 +53,8 @@ impl Watch for WatchService {
             context.replica.store.clone(),
             options,
             output.clone(),
-        );
+        )
+        .counted(watches);
         let leader_lost = leader_lost(context.clone());
         tokio::spawn(async move {
             let end = tokio::select! {

@@ -26,7 +26,7 @@ pub mod definitions;
 pub mod error;
 mod event;
 mod feed;
-mod freshness;
+pub(crate) mod freshness;
 mod get;
 pub mod history;
 pub mod index;

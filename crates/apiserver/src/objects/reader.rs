@@ -12,6 +12,7 @@ use super::definitions::Definitions;
 use super::error::Refusal;
 use super::freshness::Barrier;
 use super::index::Index;
+use crate::load::Load;
 use crate::replica::Halt;
 use crate::watch::Hub;
 
@@ -25,6 +26,7 @@ pub struct Reader {
     pub definitions: Arc<Definitions>,
     pub index: Arc<Index>,
     pub limits: ReadLimits,
+    pub load: Load,
     /// Watches that a compaction overtook.
     pub watches_overtaken: Counter,
     /// Stops the node when its storage fails.

@@ -10,7 +10,9 @@ use setpoint_api::setpoint::v1 as pb;
 use setpoint_objects::Subresource;
 use tonic::{Request, Response, Status};
 
+use super::error::Refusal;
 use super::reader::Reader;
+use super::watch::Held;
 use super::write::{Caller, Writer};
 
 pub struct ObjectsService {
@@ -31,7 +33,16 @@ impl Objects for ObjectsService {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<RawWatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let answers = self.reader.watch(request.into_inner()).await?;
+        let load = &self.reader.load;
+        let mut watches = load.watches_of(request.extensions());
+        watches.grow().map_err(|full| Refusal::full(full, "watches", "max-watches"))?;
+        let initial_state = request.get_ref().initial_state;
+        let seat = match initial_state {
+            true => Some(load.to_bulk(request.extensions()).await.map_err(Refusal::from)?),
+            false => None,
+        };
+        let held = Held { seat, watches: Some(watches) };
+        let answers = self.reader.watch_holding(request.into_inner(), held).await?;
         Ok(Response::new(Box::pin(answers.map(Ok))))
     }
 

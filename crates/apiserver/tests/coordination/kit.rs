@@ -148,6 +148,7 @@ impl Node {
             catalog,
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
+            load: Default::default(),
             watches_overtaken: Default::default(),
             halt: Halt::new(CancellationToken::new()),
         };

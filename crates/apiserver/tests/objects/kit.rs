@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use prometheus_client::metrics::counter::Counter;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_apiserver::load::Load;
 use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::key::ObjectName;
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
@@ -107,8 +108,9 @@ impl Node {
         tokio::spawn(running);
         let (barrier, watches_overtaken) = (Arc::new(Passed), Counter::default());
         let definitions = Arc::new(Definitions::new(store.clone(), catalog.clone()));
+        let load = Load::default();
         let reader =
-            Reader { store, hub, barrier, catalog, definitions, index, limits, watches_overtaken, halt };
+            Reader { store, hub, barrier, catalog, definitions, index, limits, load, watches_overtaken, halt };
         Self { reader, engine, log_index: 0, now: 1_000, _running: stop.drop_guard() }
     }
 

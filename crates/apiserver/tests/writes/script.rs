@@ -53,7 +53,8 @@ impl Runner for Script {
                 self.node.local.apply(setpoint_store::command::Command::Compact { revision })?;
                 String::new()
             }
-            "get" | "history" | "ledger" => self.read(name, &given),
+            "get" | "history" => self.read(name, &given),
+            "ledger" | "ledgers" | "reservations" => self.ledgers(name, &given),
             _ => self.write(name, &given),
         })
     }
@@ -61,7 +62,7 @@ impl Runner for Script {
 
 impl Script {
     fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         Self { runtime, node: Node::new(), caller: Caller::default(), open: None }
     }
 
@@ -214,7 +215,7 @@ impl Script {
                     render::object(&it.object.unwrap_or_default().encode_to_vec())
                 })
             }
-            "history" => {
+            _ => {
                 let request = pb::HistoryRequest { key: Some(given.key()), ..pb::HistoryRequest::default() };
                 let got = self.runtime.block_on(reader.history(request));
                 let lines = |it: setpoint_api::raw::v1::HistoryResponse| {
@@ -222,10 +223,46 @@ impl Script {
                 };
                 render::outcome(got, lines)
             }
-            _ => match reader.store.ledger(&given.word(0)).expect("readable") {
-                Some(ledger) => format!("{ledger:?}"),
-                None => "none".to_owned(),
-            },
+        }
+    }
+
+    fn ledgers(&self, name: &str, given: &Given) -> String {
+        let reader = &self.node.writer.reader;
+        let exact = |revision| pb::ReadAt { at: Some(pb::read_at::At::Exact(revision)) };
+        let at = Some(given.number("at")).filter(|at| *at > 0).map(exact);
+        let (limit, after) = (given.number("limit") as u32, given.text("after"));
+        let listed = |revision: u64, mut lines: Vec<String>, more: bool| {
+            lines.insert(0, format!("@{revision}{}", if more { " more" } else { "" }));
+            lines.join("\n")
+        };
+        match name {
+            "ledger" => {
+                let got =
+                    self.runtime.block_on(reader.ledger(pb::GetLedgerRequest { ledger: given.word(0), at }));
+                render::outcome(got, |it| render::ledger(&it.ledger.unwrap_or_default()))
+            }
+            "ledgers" => {
+                let request = pb::ListLedgersRequest { prefix: given.text("prefix"), at, limit, after };
+                let got = self.runtime.block_on(reader.ledgers(request));
+                render::outcome(got, |it| {
+                    listed(it.revision, it.ledgers.iter().map(render::ledger).collect(), it.more)
+                })
+            }
+            _ => {
+                let request = pb::ReservationsRequest { ledger: given.word(0), at, limit, after };
+                let got = self.runtime.block_on(reader.reservations(request));
+                let line = |it: &pb::Reservation| {
+                    format!(
+                        "{} has {} since {}",
+                        it.owner,
+                        render::amounts(&it.amounts),
+                        it.modified_revision
+                    )
+                };
+                render::outcome(got, |it| {
+                    listed(it.revision, it.reservations.iter().map(line).collect(), it.more)
+                })
+            }
         }
     }
 }
@@ -254,6 +291,7 @@ scripts! {
     dry_run,
     fences,
     generation,
+    ledger_reads,
     ledgers,
     namespaces,
     operations,

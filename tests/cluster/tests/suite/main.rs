@@ -11,6 +11,7 @@ mod leases;
 mod limits;
 mod members;
 mod metrics;
+mod overload;
 mod partitions;
 mod pki;
 mod rejoin;

@@ -9,7 +9,7 @@ use setpoint_types::Revision;
 use tokio::time::Instant;
 
 use super::initial::{Initial, Source};
-use super::stream::{WatchAnswers, Watching};
+use super::stream::{Held, WatchAnswers, Watching};
 use crate::objects::error::Refusal;
 use crate::objects::event::View;
 use crate::objects::feed::Feed;
@@ -36,6 +36,15 @@ enum Start {
 
 impl Reader {
     pub async fn watch(&self, request: pb::WatchRequest) -> Result<WatchAnswers, Refusal> {
+        self.watch_holding(request, Held::default()).await
+    }
+
+    /// The same, for a client that holds something for it.
+    pub async fn watch_holding(
+        &self,
+        request: pb::WatchRequest,
+        held: Held,
+    ) -> Result<WatchAnswers, Refusal> {
         let at = if request.from_revision == 0 { At::from_wire(request.at)? } else { At::Cached };
         let at = self.ready(&request.kind, at).await?;
         let kind = self.catalog.served(&request.kind)?;
@@ -59,6 +68,7 @@ impl Reader {
             reader: self.clone(),
             view,
             initial,
+            held,
             position: after,
             bookmark_interval,
             sent_at: Instant::now(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
+use setpoint_access::Share;
 use setpoint_api::raw::{RawEvent, RawWatchResponse};
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::ReadFailure;
@@ -15,6 +16,7 @@ use setpoint_types::Revision;
 use tokio::time::{Instant, sleep_until};
 
 use super::initial::Initial;
+use crate::load::Seat;
 use crate::objects::error::Refusal;
 use crate::objects::event::{self, View};
 use crate::objects::feed::{Batch, Feed, FeedEnd};
@@ -30,12 +32,21 @@ pub struct Watching {
     pub feed: Feed,
     /// What is left of it.
     pub initial: Option<Initial>,
+    pub held: Held,
     /// Everything up to here was sent, once the initial state was.
     pub position: Revision,
     pub bookmark_interval: Duration,
     /// When something was last sent.
     pub sent_at: Instant,
     pub deadline: Instant,
+}
+
+/// What its client holds for a watch, and gives back with it.
+#[derive(Default)]
+pub struct Held {
+    /// Until the initial state is sent: from then on a watch only waits.
+    pub seat: Option<Seat>,
+    pub watches: Option<Share>,
 }
 
 /// What comes next.
@@ -66,6 +77,7 @@ impl Watching {
                 Ok(Some(chunk)) => return Next::Answer(chunk),
                 Ok(None) => {
                     self.initial = None;
+                    self.held.seat = None;
                     return Next::Answer(only(event::bookmark(self.position, true)));
                 }
                 Err(failure) => return self.initial_failed(failure),
