@@ -109,8 +109,18 @@ impl Node {
         let (barrier, watches_overtaken) = (Arc::new(Passed), Counter::default());
         let definitions = Arc::new(Definitions::new(store.clone(), catalog.clone()));
         let load = Load::default();
-        let reader =
-            Reader { store, hub, barrier, catalog, definitions, index, limits, load, watches_overtaken, halt };
+        let reader = Reader {
+            store,
+            hub,
+            barrier,
+            catalog,
+            definitions,
+            index,
+            limits,
+            load,
+            watches_overtaken,
+            halt,
+        };
         Self { reader, engine, log_index: 0, now: 1_000, _running: stop.drop_guard() }
     }
 

@@ -59,15 +59,13 @@ async fn create(client: &Client, object: pb::Object) -> Settled<u64> {
 
 async fn delete(client: &Client, kind: &str, name: &str) -> Settled<bool> {
     let key = Some(pb::ObjectKey { kind: kind.into(), name: name.into(), ..Default::default() });
-    let options =
-        Some(pb::WriteOptions { operation: format!("delete {kind}/{name}"), ..Default::default() });
+    let options = Some(pb::WriteOptions { operation: format!("delete {kind}/{name}"), ..Default::default() });
     let request = pb::DeleteRequest { key, options, ..Default::default() };
     settled(|| async { Ok(client.objects().delete(request.clone()).await?.into_inner().gone) }).await
 }
 
 async fn list(client: &Client, kind: &str, labels: &str) -> Settled<usize> {
-    let request =
-        pb::ListRequest { kind: kind.into(), label_selector: labels.into(), ..Default::default() };
+    let request = pb::ListRequest { kind: kind.into(), label_selector: labels.into(), ..Default::default() };
     settled(|| async { Ok(client.objects().list(request.clone()).await?.into_inner().objects.len()) }).await
 }
 
@@ -136,10 +134,8 @@ async fn of_two_writes_that_exclude_each_other_one_is_refused() {
         let mut inside = object("Lease", "door", &json!({"ttlSeconds": 10}));
         inside.metadata.as_mut().expect("it has some").namespace = space.clone();
         inside.metadata.as_mut().expect("it has some").name = format!("door{round}");
-        let (gone, made) = tokio::join!(
-            delete(&bed.clients[1], "Namespace", &space),
-            create(&bed.clients[2], inside),
-        );
+        let (gone, made) =
+            tokio::join!(delete(&bed.clients[1], "Namespace", &space), create(&bed.clients[2], inside),);
         assert_eq!(gone.expect("it is deleted, or marked"), made.is_err(), "round {round}: {made:?}");
     }
     bed.hashes_agree(0).await;
