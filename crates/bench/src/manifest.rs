@@ -4,7 +4,7 @@
 //! that is what is replicated, read and sent. Text is like that of other values (`workload`): half recurring words and half
 //! random digits.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub struct Manifests {
 impl Manifests {
     /// The workload with that number. `version` changes the image and one variable, as a new release would.
     pub fn workload(&self, number: usize, version: u64, sent: Duration) -> pb::Object {
-        let labels = HashMap::from([
+        let labels = BTreeMap::from([
             ("app".to_owned(), format!("web-{:03}", number % 500)),
             (GROUP.to_owned(), group(number / self.group_size)),
             ("tier".to_owned(), "front".to_owned()),

@@ -252,11 +252,9 @@ fn coordinator(context: &Context, objects: Writer) -> Coordinator {
 fn writer(context: &Context, authorizer: Arc<Authorizer>) -> Writer {
     let (replica, quota) = (context.replica.clone(), context.quota.clone());
     let reader = reader(context);
-    let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
     let roles = Arc::new(Roles::new(reader.store.clone(), authorizer));
     Writer {
         reader,
-        definitions,
         roles,
         commits: Arc::new(ClusterCommits { replica, quota }),
         clock: Arc::new(SystemClock),
@@ -270,11 +268,13 @@ fn writer(context: &Context, authorizer: Arc<Authorizer>) -> Writer {
 }
 
 fn reader(context: &Context) -> Reader {
+    let (store, catalog) = (context.replica.store.clone(), Arc::new(Catalog::built_in()));
     Reader {
-        store: context.replica.store.clone(),
+        definitions: Arc::new(Definitions::new(store.clone(), catalog.clone())),
+        store,
         hub: context.replica.hub.clone(),
         barrier: Arc::new(context.replica.clone()),
-        catalog: Arc::new(Catalog::built_in()),
+        catalog,
         index: Arc::new(Index::new(INDEX_BYTES_MAX)),
         limits: ReadLimits::default(),
         load: context.load.clone(),
@@ -296,8 +296,8 @@ impl Parts {
         tasks.spawn(housekeeping.run(stop.clone()));
         tasks.spawn(self.context.lessor.clone().run(stop.clone()));
         tasks.spawn(self.context.collector.clone().run(stop.clone()));
-        let Reader { store, hub, catalog, index, halt, .. } = self.objects.reader.clone();
-        tasks.spawn(self.objects.definitions.clone().run(hub.clone(), halt.clone(), stop.clone()));
+        let Reader { store, hub, catalog, definitions, index, halt, .. } = self.objects.reader.clone();
+        tasks.spawn(definitions.run(hub.clone(), halt.clone(), stop.clone()));
         tasks.spawn(self.objects.roles.clone().run(hub.clone(), halt.clone(), stop.clone()));
         tasks.spawn(index.run(store, hub, catalog, halt, stop.clone()));
         let renewals_stop = self.renewals_stop.clone();

@@ -17,7 +17,7 @@ mod meter;
 pub use bindings::Bindings;
 pub use budget::Budget;
 pub use check::Scope;
-pub use expression::{CompileError, EvaluateError, Expression};
+pub use expression::{CompileError, EvaluateError, Expression, UsedField};
 
 /// Whether a schema may use this pattern: the same limits as in expressions.
 pub fn usable_pattern(text: &str) -> Result<(), String> {

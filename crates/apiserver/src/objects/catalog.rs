@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use super::attributes::SelectableFields;
 use super::error::Refusal;
-use super::reader::{Reader, blocking};
-use super::{definitions, key};
+use super::key;
+use super::reader::Reader;
 
 /// One kind, as it is told to clients and as it is read.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Kind {
     /// What its schema says about merging, unknown fields and defaults.
     pub topology: Arc<Topology>,
     pub rules: Rules,
+    /// Its definition is being deleted: no new objects.
+    pub deleting: bool,
 }
 
 /// Where the rules of a kind come from, beyond the shape its schema gives it.
@@ -52,7 +54,7 @@ impl Kind {
         let schema = serde_json::from_slice(&info.schema).unwrap_or_default();
         // A kind whose schema cannot be read has no shape to keep to; those that are served were checked before.
         let topology = Arc::new(Topology::of_kind(&schema).unwrap_or_else(|_| Topology::any()));
-        Self { info, fields, topology, rules: Rules::None }
+        Self { info, fields, topology, rules: Rules::None, deleting: false }
     }
 
     /// One of those that come with the server.
@@ -144,25 +146,10 @@ impl Catalog {
 }
 
 impl Reader {
-    /// The kind of a request. One that is defined and that this node has yet to compile, as after its start, is waited for.
-    pub async fn kind(&self, name: &str) -> Result<Arc<Kind>, Refusal> {
-        if let Some(kind) = self.catalog.get(name) {
-            return Ok(kind);
-        }
-        self.barrier.pass().await?;
-        let mut version = self.catalog.version();
-        let (store, wanted) = (self.store.clone(), name.to_owned());
-        let defined = blocking(move || definitions::is_defined(&store, &wanted)).await?;
-        if defined.map_err(|failure| self.read_failure(failure))? {
-            let served = version.wait_for(|_| self.catalog.get(name).is_some());
-            // Still not served in the end: it cannot be compiled here.
-            let _ = tokio::time::timeout(self.limits.wait, served).await;
-        }
-        self.catalog.served(name)
-    }
-
     /// Every kind that is served, or the one that is asked for.
-    pub fn kinds(&self, request: &pb::KindsRequest) -> Result<pb::KindsResponse, Refusal> {
+    pub async fn kinds(&self, request: &pb::KindsRequest) -> Result<pb::KindsResponse, Refusal> {
+        self.barrier.pass().await?;
+        self.rules().await?;
         let kinds = match request.kind.as_str() {
             "" => self.catalog.all(),
             kind => vec![self.catalog.served(kind)?],

@@ -8,6 +8,7 @@ use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::{EngineFailure, ReadFailure, Rejection, Store};
 
 use super::catalog::Catalog;
+use super::definitions::Definitions;
 use super::error::Refusal;
 use super::freshness::Barrier;
 use super::index::Index;
@@ -21,6 +22,8 @@ pub struct Reader {
     pub hub: Arc<Hub>,
     pub barrier: Arc<dyn Barrier>,
     pub catalog: Arc<Catalog>,
+    /// What users' kinds in the catalog come from.
+    pub definitions: Arc<Definitions>,
     pub index: Arc<Index>,
     pub limits: ReadLimits,
     pub load: Load,

@@ -70,7 +70,7 @@ impl Objects for ObjectsService {
         if let Some(kind) = named.filter(|kind| !self.gate.knows(&caller, kind)) {
             return Err(self.gate.deny(&caller, &Need::all(Verb::Get, kind, "")).into());
         }
-        let mut answer = self.reader.kinds(&request)?;
+        let mut answer = self.reader.kinds(&request).await?;
         answer.kinds.retain(|it| self.gate.knows(&caller, &it.kind));
         if answer.kinds.is_empty() {
             return Err(self.gate.deny(&caller, &Need::all(Verb::List, EVERYTHING, "")).into());

@@ -145,11 +145,13 @@ impl Node {
     pub fn new() -> Self {
         let store = Arc::new(Store::open(Arc::new(MemoryEngine::new())).expect("an empty store opens"));
         let hub = Arc::new(Hub::new(store.revision(), 1 << 20));
+        let catalog = Arc::new(Catalog::built_in());
         let reader = Reader {
+            definitions: Arc::new(Definitions::new(store.clone(), catalog.clone())),
             store: store.clone(),
             hub: hub.clone(),
             barrier: Arc::new(Passed),
-            catalog: Arc::new(Catalog::built_in()),
+            catalog,
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
             load: Default::default(),
@@ -170,10 +172,8 @@ impl Node {
             let number = u128::from(drawn.fetch_add(1, Ordering::Relaxed));
             number << 66 | number
         };
-        let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
         let roles = Arc::new(Roles::new(reader.store.clone(), Arc::new(Authorizer::off())));
         let writer = Writer {
-            definitions,
             roles,
             reader,
             commits: local.clone(),

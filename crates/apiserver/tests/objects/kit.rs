@@ -11,6 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_apiserver::load::Load;
+use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::key::ObjectName;
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::Halt;
@@ -115,8 +116,20 @@ impl Node {
         tokio::spawn(running);
         let led = Arc::new(AtomicBool::new(true));
         let (barrier, watches_overtaken) = (Arc::new(Leader(led.clone())), Counter::default());
+        let definitions = Arc::new(Definitions::new(store.clone(), catalog.clone()));
         let load = Load::default();
-        let reader = Reader { store, hub, barrier, catalog, index, limits, load, watches_overtaken, halt };
+        let reader = Reader {
+            store,
+            hub,
+            barrier,
+            catalog,
+            definitions,
+            index,
+            limits,
+            load,
+            watches_overtaken,
+            halt,
+        };
         Self { reader, engine, log_index: 0, now: 1_000, led, _running: stop.drop_guard() }
     }
 

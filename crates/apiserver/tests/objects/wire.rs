@@ -12,7 +12,6 @@ use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_api::status::error_of;
 use setpoint_apiserver::access::{Gate, Roles};
 use setpoint_apiserver::objects::ObjectsService;
-use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
 use setpoint_consensus::SystemClock;
 use setpoint_store::Committed;
@@ -38,7 +37,6 @@ async fn serve(node: &Node) -> ObjectsClient<Channel> {
     let address = socket.local_addr().expect("an address");
     let writer = Writer {
         reader: node.reader.clone(),
-        definitions: Arc::new(Definitions::new(node.reader.store.clone(), node.reader.catalog.clone())),
         roles: Arc::new(Roles::new(node.reader.store.clone(), Arc::new(Authorizer::off()))),
         commits: Arc::new(Nowhere),
         clock: Arc::new(SystemClock),

@@ -134,11 +134,13 @@ impl Node {
         let hub = Arc::new(Hub::new(store.revision(), 1 << 20));
         let catalog = Catalog::built_in();
         catalog.put(thing());
+        let catalog = Arc::new(catalog);
         let reader = Reader {
+            definitions: Arc::new(Definitions::new(store.clone(), catalog.clone())),
             store: store.clone(),
             hub: hub.clone(),
             barrier: Arc::new(Passed),
-            catalog: Arc::new(catalog),
+            catalog,
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
             load: Default::default(),
@@ -152,16 +154,14 @@ impl Node {
             now: AtomicU64::new(1_000),
         });
         let drawn = AtomicU64::new(0);
-        let definitions = Arc::new(Definitions::new(store.clone(), reader.catalog.clone()));
         let roles = Arc::new(Roles::new(store.clone(), authorizer));
         let writer = Writer {
             reader,
-            definitions,
             roles,
             commits: local.clone(),
             clock: local.clone(),
             draw: Arc::new(move || u128::from(drawn.fetch_add(1, Ordering::Relaxed))),
-            limits: WriteLimits { object_bytes: 4_000, transaction_writes: 8, attempts: 4 },
+            limits: WriteLimits { object_bytes: 4_000, transaction_writes: 8, attempts: 4, definitions: 6 },
         };
         Self { writer, local }
     }

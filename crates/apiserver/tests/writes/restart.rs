@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
+use setpoint_apiserver::access::Caller;
 use setpoint_apiserver::objects::Catalog;
 use setpoint_apiserver::objects::definitions::Definitions;
-use setpoint_apiserver::objects::write::Caller;
 use tokio_util::sync::CancellationToken;
 
 use crate::kit::Node;
@@ -29,7 +29,7 @@ async fn create(node: &Node, kind: &str, name: &str, spec: &str) -> Result<(), R
 fn restart(node: &mut Node) {
     let (store, catalog) = (node.writer.reader.store.clone(), Arc::new(Catalog::built_in()));
     node.writer.reader.catalog = catalog.clone();
-    node.writer.definitions = Arc::new(Definitions::new(store, catalog));
+    node.writer.reader.definitions = Arc::new(Definitions::new(store, catalog));
 }
 
 #[tokio::test]
@@ -50,13 +50,13 @@ async fn a_node_that_has_just_started_knows_what_was_defined_before() {
     // What compiles them runs, and has not come to it yet.
     let stop = CancellationToken::new();
     let (hub, halt) = (reader.hub.clone(), reader.halt.clone());
-    tokio::spawn(node.writer.definitions.clone().run(hub, halt, stop.clone()));
+    tokio::spawn(node.writer.reader.definitions.clone().run(hub, halt, stop.clone()));
     let listed = reader.list(pb::ListRequest { kind: "Database".into(), ..Default::default() }).await;
     assert_eq!(listed.map(|it| it.objects.len()).map_err(|refusal| refusal.reason()), Ok(1));
 
     restart(&mut node);
     let (hub, halt) = (reader.hub.clone(), reader.halt.clone());
-    tokio::spawn(node.writer.definitions.clone().run(hub, halt, stop.clone()));
+    tokio::spawn(node.writer.reader.definitions.clone().run(hub, halt, stop.clone()));
     let again = create(&node, "Database", "main", r#"{"size":1}"#).await;
     assert_eq!(again, Ok(()), "its operation is answered as the first time");
     stop.cancel();

@@ -21,6 +21,7 @@ mod overload;
 mod partitions;
 mod pki;
 mod rejoin;
+mod rules;
 mod shutdown;
 mod space;
 mod tls;

@@ -87,7 +87,7 @@ impl Writer {
         };
         let mut results = Vec::new();
         for intent in intents {
-            let kind = self.reader.kind(intent.kind()).await?;
+            let kind = self.reader.catalog.served(intent.kind())?;
             let answer = match &set {
                 Some(set) => self.earlier_one(intent, &kind, set)?,
                 None => Answer { changed: true, ..Answer::default() },
@@ -144,7 +144,11 @@ impl Writer {
             finalizer: it.finalizer,
             dependents: it.dependents.into_iter().take(DEPENDENTS_MAX).map(wire).collect(),
         };
-        Ok(blockers.map(blocker).collect())
+        let mut blockers: Vec<_> = blockers.map(blocker).collect();
+        if let Some(space) = blockers.iter_mut().find(|it| it.finalizer == deletion::NAMESPACE) {
+            space.dependents = self.inside(object, DEPENDENTS_MAX).await?;
+        }
+        Ok(blockers)
     }
 
     /// Objects that name this one as an owner, as many as an answer names, among those that one request may look at.

@@ -6,13 +6,16 @@ use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::command::Command;
 use setpoint_store::commit::{Commit, Guard, Op};
+use setpoint_store::encoding::RULES;
 use setpoint_store::{Amounts, Committed, Epoch, Found, LeaseName, LeaseState, Rejection, Response};
-use setpoint_types::{LeaseId, Revision};
+use setpoint_types::{KeyRange, LeaseId, Revision};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::options::Options;
+use crate::objects::definitions;
 use crate::objects::error::Refusal;
+use crate::objects::key::ObjectName;
 use crate::quota::Quota;
 use crate::replica::{ProposeError, Replica};
 
@@ -84,8 +87,24 @@ pub enum KeyOp {
     Vacate(LeaseName, Epoch),
 }
 
+/// Everything a commit of objects stands on and does.
+#[derive(Clone, Debug, Default)]
+pub struct Decided {
+    pub changes: Vec<Change>,
+    /// Where nothing may be: what was in what is deleted.
+    pub emptied: Vec<KeyRange>,
+    /// Of the key of the rules it was decided by.
+    pub rules: Revision,
+}
+
+/// The guard that the rules are still those that something was decided by.
+pub fn by_rules(revision: Revision) -> Guard {
+    Guard::Revision { key: Bytes::from_static(RULES), revision }
+}
+
 /// The commit of a request. Its own guards come first, so that their places are those in the request.
-pub fn assemble(options: &Options, extra: &Extra, changes: &[Change]) -> Commit {
+pub fn assemble(options: &Options, extra: &Extra, decided: &Decided) -> Commit {
+    let Decided { changes, emptied, rules } = decided;
     let fence = options.fence.iter().cloned().map(Guard::Fence);
     let read = changes.iter().map(|it| Guard::Revision { key: it.key.clone(), revision: it.read_at });
     let stored = changes.iter().filter_map(|change| match change.op.as_ref()? {
@@ -96,12 +115,25 @@ pub fn assemble(options: &Options, extra: &Extra, changes: &[Change]) -> Commit 
         KeyOp::Vacate(lease, epoch) => Some(Op::Vacate { lease: lease.clone(), epoch: *epoch }),
     });
     let ledgers = extra.ledgers.iter().map(|it| it.op.clone());
+    let empty = emptied.iter().cloned().map(Guard::Empty);
+    let by_rules = (!changes.is_empty()).then(|| by_rules(*rules));
+    let defines = changes.iter().any(|it| it.op.is_some() && is_rule(&it.key));
+    let moved = defines.then(|| Op::Put {
+        key: Bytes::from_static(RULES),
+        value: Bytes::new(),
+        lease: LeaseId::NONE,
+    });
     Commit {
         operation: options.operation.clone(),
         author: Some(options.author.clone()),
-        guards: extra.guards.iter().cloned().chain(fence).chain(read).collect(),
-        ops: ledgers.chain(stored).collect(),
+        guards: extra.guards.iter().cloned().chain(fence).chain(read).chain(empty).chain(by_rules).collect(),
+        ops: ledgers.chain(stored).chain(moved).collect(),
     }
+}
+
+/// True for the key of a definition or a policy: others decide by them.
+fn is_rule(key: &[u8]) -> bool {
+    ObjectName::of(key).is_some_and(|it| definitions::is_rule(it.kind))
 }
 
 /// What to do about a commit that was not made.

@@ -8,6 +8,8 @@
 //! | [`admit`] | what a kind's rules say about the result |
 //! | [`policies`] | what policies make of it |
 //! | [`giving`] | what a role or binding gives away, and whether its writer has it |
+//! | [`contents`] | what a kind and a namespace contain, and that neither goes before it |
+//! | [`told`] | the status that the server itself gives |
 //! | [`commit`] | decisions as one commit, and what its refusal means |
 //! | [`answer`] | what was committed, as the client is told |
 //! | [`options`] | what every write may carry |
@@ -19,12 +21,14 @@
 pub(crate) mod admit;
 mod answer;
 pub(crate) mod commit;
+pub(crate) mod contents;
 pub(crate) mod convert;
 mod giving;
 mod intent;
 pub(crate) mod options;
 mod policies;
 mod request;
+mod told;
 pub(crate) mod writer;
 
 pub use commit::{ClusterCommits, CommitError, Commits};

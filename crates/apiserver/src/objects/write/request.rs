@@ -21,6 +21,7 @@ use super::options::{Options, fence};
 use super::writer::Writer;
 use crate::access::Caller;
 use crate::objects::error::Refusal;
+use crate::objects::freshness::At;
 
 impl Writer {
     pub async fn create(
@@ -152,7 +153,8 @@ impl Writer {
             }),
             Some(WireGuard::Object(it)) => {
                 let key = it.key.unwrap_or_default();
-                let key = self.reader.object_name(&key).await?.key();
+                self.reader.ready(&key.kind, At::Cached).await?;
+                let key = self.reader.object_name(&key)?.key();
                 Ok(Guard::Revision { key, revision: Revision::new(it.revision) })
             }
             None => Err(Refusal::invalid("guards", "has an empty guard; leave it out")),

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use setpoint_admission::{Budget, PolicySet};
+use setpoint_admission::Budget;
+use setpoint_admission::kind::TakenNames;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_consensus::Clock;
 use setpoint_objects::owners::VisibleOwner;
@@ -18,7 +19,8 @@ use setpoint_store::{Hold, LeaseName};
 use setpoint_types::{KeyRange, Revision};
 
 use super::admit;
-use super::commit::{self, Change, Commits, Extra, KeyOp, Setback};
+use super::commit::{self, Change, Commits, Decided, Extra, KeyOp, Setback};
+use super::contents::{NAMESPACE, standing};
 use super::convert;
 use super::giving;
 use super::intent::{Decision, Intent};
@@ -26,17 +28,16 @@ use super::options::{Draw, Options};
 use super::policies::Asked;
 use crate::access::Roles;
 use crate::coordination::LEASE;
-use crate::objects::catalog::{Kind, Rules};
-use crate::objects::definitions::{ADMISSION_POLICY, Definitions, KIND_DEFINITION};
+use crate::objects::catalog::Kind;
+use crate::objects::definitions::{KIND_DEFINITION, Rulebook, is_rule};
 use crate::objects::error::Refusal;
-use crate::objects::key::{self, ObjectName};
+use crate::objects::key::ObjectName;
 use crate::objects::reader::{Reader, blocking};
 
 #[derive(Clone)]
 pub struct Writer {
     pub reader: Reader,
     pub commits: Arc<dyn Commits>,
-    pub definitions: Arc<Definitions>,
     pub roles: Arc<Roles>,
     pub clock: Arc<dyn Clock>,
     pub draw: Draw,
@@ -51,11 +52,13 @@ pub struct WriteLimits {
     pub transaction_writes: usize,
     /// How often a write that lost a race is decided anew.
     pub attempts: usize,
+    /// Definitions of kinds, and as many policies: every node compiles all of them.
+    pub definitions: usize,
 }
 
 impl Default for WriteLimits {
     fn default() -> Self {
-        Self { object_bytes: 1 << 20, transaction_writes: 512, attempts: 8 }
+        Self { object_bytes: 1 << 20, transaction_writes: 512, attempts: 8, definitions: 1_000 }
     }
 }
 
@@ -81,16 +84,16 @@ pub enum Done {
 impl Writer {
     /// Does everything a request wants at one revision, or nothing.
     pub async fn write(&self, intents: &[Intent], extra: &Extra, options: &Options) -> Result<Done, Refusal> {
-        self.catch_up().await?;
         self.prove_roles(intents).await?;
         let mut current = false;
         let mut draws = 0;
         for _ in 0..self.limits.attempts {
+            let rules = self.reader.rules().await?;
             if let Some(revision) = self.done_before(options)? {
                 return Ok(Done::Before { revision });
             }
             let read_at = self.reader.store.revision();
-            let prepared = match self.prepare(intents, options).await {
+            let prepared = match self.prepare(intents, options, &rules).await {
                 Err(refusal) if intents.iter().any(|it| it.wants_another_name(&refusal)) => {
                     draws += 1;
                     if draws == self.limits.attempts {
@@ -100,27 +103,26 @@ impl Writer {
                 }
                 prepared => prepared,
             };
-            let changes = prepared.as_ref().map(|it| it.changes.as_slice()).unwrap_or_default();
+            let changes = prepared.as_ref().map(|it| it.decided.changes.as_slice()).unwrap_or_default();
             let commits = changes.iter().any(|it| it.op.is_some()) || !extra.ledgers.is_empty();
             if !current && (prepared.is_err() || options.dry_run || !commits) {
                 self.reader.barrier.pass().await?;
-                // A user's kind may be newer than what this node has compiled. Refusals of built-in kinds need no such look.
-                if prepared.is_err() && intents.iter().any(|it| !self.is_built_in(it.kind())) {
-                    self.refresh_definitions().await?;
-                }
                 current = true;
                 continue;
             }
-            let Prepared { changes, written, .. } = prepared?;
+            let Prepared { decided, written, .. } = prepared?;
             if options.dry_run || (!commits && extra.guards.is_empty() && options.fence.is_none()) {
                 return Ok(Done::Now { revision: read_at, written });
             }
             let bytes = written.iter().map(|it| it.encoded.len()).sum();
-            let commit = commit::assemble(options, extra, &changes);
+            let commit = commit::assemble(options, extra, &decided);
             match self.commits.commit(commit, bytes).await {
                 Ok(done) if done.repeated => return Ok(Done::Before { revision: done.revision }),
                 Ok(done) => {
-                    self.note_definitions(intents).await?;
+                    // A role that was just written is in force before its writer is answered.
+                    if giving::decides_access(intents) {
+                        self.refresh_roles().await?;
+                    }
                     return Ok(Done::Now { revision: done.revision, written });
                 }
                 Err(error) => match commit::setback(error, options, extra) {
@@ -131,37 +133,6 @@ impl Writer {
         }
         let text = "others changed the object faster than this write could; try again, or name the revision you read";
         Err(Refusal::new(Reason::Conflict, text))
-    }
-
-    /// A node that was away knows only the policies of then. It decides nothing before it has those of now.
-    async fn catch_up(&self) -> Result<(), Refusal> {
-        if !self.definitions.is_caught_up() {
-            self.reader.barrier.pass().await?;
-            self.refresh_definitions().await?;
-            self.definitions.note_caught_up();
-        }
-        Ok(())
-    }
-
-    /// A kind, policy or role that was just written is in force before its writer is answered.
-    async fn note_definitions(&self, intents: &[Intent]) -> Result<(), Refusal> {
-        if giving::decides_access(intents) {
-            self.refresh_roles().await?;
-        }
-        if !intents.iter().any(|it| [KIND_DEFINITION, ADMISSION_POLICY].contains(&it.kind())) {
-            return Ok(());
-        }
-        self.refresh_definitions().await
-    }
-
-    fn is_built_in(&self, kind: &str) -> bool {
-        self.reader.catalog.get(kind).is_some_and(|it| matches!(it.rules, Rules::BuiltIn(_)))
-    }
-
-    async fn refresh_definitions(&self) -> Result<(), Refusal> {
-        let definitions = self.definitions.clone();
-        let refreshed = blocking(move || definitions.refresh()).await?;
-        refreshed.map_err(|failure| self.reader.read_failure(failure))
     }
 
     /// The revision of the request's operation, if this node knows that it was done.
@@ -175,11 +146,18 @@ impl Writer {
     }
 
     /// Reads and decides, without committing anything.
-    async fn prepare(&self, intents: &[Intent], options: &Options) -> Result<Prepared, Refusal> {
+    async fn prepare(
+        &self,
+        intents: &[Intent],
+        options: &Options,
+        rules: &Arc<Rulebook>,
+    ) -> Result<Prepared, Refusal> {
         let mut prepared = Prepared::default();
+        prepared.decided.rules = rules.revision;
         for intent in intents {
-            self.prepare_one(intent, options, &mut prepared).await?;
+            self.prepare_one(intent, options, rules, &mut prepared).await?;
         }
+        prepared.check_closed()?;
         prepared.hold();
         Ok(prepared)
     }
@@ -188,13 +166,14 @@ impl Writer {
         &self,
         intent: &Intent,
         options: &Options,
+        rules: &Arc<Rulebook>,
         prepared: &mut Prepared,
     ) -> Result<(), Refusal> {
         let kind = self.reader.catalog.served(intent.kind())?;
         let (uid, suffix) = (uid((self.draw)()), suffix((self.draw)()));
         let key = intent.key(&kind.for_rules(), &suffix)?;
         let stored_key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
-        if prepared.changes.iter().any(|change| change.key == stored_key) {
+        if prepared.decided.changes.iter().any(|change| change.key == stored_key) {
             let text = format!("{} {} is written twice; make it one write", kind.name(), key.name);
             return Err(Refusal::new(Reason::Invalid, text));
         }
@@ -202,39 +181,76 @@ impl Writer {
             return Err(only_coordination());
         }
         let stored = self.stored(stored_key.clone()).await?;
-        if matches!(intent, Intent::Delete(..)) && kind.name() == KIND_DEFINITION {
-            self.check_unused(stored.as_ref())?;
-        }
-        let written =
-            self.decide(intent, &kind, &key, stored.as_ref(), Fresh { uid: &uid, suffix: &suffix }, options)?;
-        if stored.is_none() && !prepared.makes_namespace(&key.namespace) {
-            prepared.held.extend(self.namespace(&key).await?);
+        let read_at = Revision::new(stored.as_ref().map_or(0, |it| it.metadata.revision));
+        let stored = match intent {
+            Intent::Delete(..) => self.before_deletion(stored)?,
+            _ => stored,
+        };
+        let asks = !rules.policies.is_empty() && !key.namespace.is_empty();
+        let space = if asks { Some(self.space(&key).await?) } else { None };
+        let case = Case {
+            intent,
+            kind: &kind,
+            key: &key,
+            stored: stored.as_ref(),
+            fresh: Fresh { uid: &uid, suffix: &suffix },
+            options,
+            rules,
+            namespace: space.as_ref().and_then(Option::as_ref),
+            beside: &prepared.written,
+        };
+        let written = if is_rule(kind.name()) { self.decide_aside(case).await? } else { self.decide(&case)? };
+        if stored.is_none() {
+            self.check_room(&kind, &prepared.written)?;
+            if !prepared.makes_namespace(&key.namespace) {
+                let space = match space {
+                    Some(space) => space,
+                    None => self.space(&key).await?,
+                };
+                prepared.held.extend(standing(&key, space)?);
+            }
         }
         prepared.held.extend(self.giving(options, stored.as_ref(), &written.outcome).await?);
+        self.close(&written.outcome, prepared)?;
         let op = match &written.outcome {
             Outcome::Put(_) => Some(KeyOp::Put(written.encoded.clone())),
             Outcome::Gone(_) => Some(KeyOp::Delete),
             Outcome::Unchanged(_) => None,
         };
         if kind.name() == LEASE && matches!(op, Some(KeyOp::Delete)) {
-            prepared.changes.push(self.hold_of(&key).await?);
+            prepared.decided.changes.push(self.hold_of(&key).await?);
         }
-        let read_at = Revision::new(stored.map_or(0, |it| it.metadata.revision));
-        prepared.changes.push(Change { key: stored_key, read_at, op });
+        prepared.decided.changes.push(Change { key: stored_key, read_at, op });
         prepared.written.push(written);
         Ok(())
     }
 
+    /// The same decision outside the async workers: a definition is compiled, which may take as long as an election.
+    async fn decide_aside(&self, case: Case<'_>) -> Result<Written, Refusal> {
+        let (this, intent, options) = (self.clone(), case.intent.clone(), case.options.clone());
+        let (kind, key, rules) = (case.kind.clone(), case.key.clone(), case.rules.clone());
+        let (stored, namespace) = (case.stored.cloned(), case.namespace.cloned());
+        let (uid, suffix) = (case.fresh.uid.to_owned(), case.fresh.suffix.to_owned());
+        let beside = case.beside.to_vec();
+        let decide = move || {
+            this.decide(&Case {
+                intent: &intent,
+                kind: &kind,
+                key: &key,
+                stored: stored.as_ref(),
+                fresh: Fresh { uid: &uid, suffix: &suffix },
+                options: &options,
+                rules: &rules,
+                namespace: namespace.as_ref(),
+                beside: &beside,
+            })
+        };
+        blocking(decide).await?
+    }
+
     /// What an intent and the kind's rules make of the stored object.
-    fn decide(
-        &self,
-        intent: &Intent,
-        kind: &Kind,
-        key: &Metadata,
-        stored: Option<&Object>,
-        fresh: Fresh<'_>,
-        options: &Options,
-    ) -> Result<Written, Refusal> {
+    fn decide(&self, case: &Case<'_>) -> Result<Written, Refusal> {
+        let Case { intent, kind, key, stored, options, .. } = *case;
         let lookup = |owner: &OwnerReference| self.owner(owner, &key.namespace);
         let context = Context {
             manager: &options.manager,
@@ -242,20 +258,22 @@ impl Writer {
             validation: options.validation,
             owners: &lookup,
         };
-        let decision = intent.decide(&kind.for_rules(), key, stored, fresh, &context)?;
-        let (policies, mut budget) = (self.definitions.policies(), Budget::for_request());
-        let asked = self.asked(&policies, options, stored, &key.namespace);
+        let decision = intent.decide(&kind.for_rules(), key, stored, case.fresh, &context)?;
+        let mut budget = Budget::for_request();
+        let asked = Asked::new(&case.rules.policies, options, stored, case.namespace);
         let (outcome, warnings, taken) = match decision {
-            Decision::Final(outcome) => {
+            Decision::Final(mut outcome) => {
+                self.tell(&mut outcome, stored, context.time_ms);
                 let warnings = asked.judge(None, false, &mut budget)?;
                 (outcome, warnings, Vec::new())
             }
             Decision::Draft(mut draft) => {
                 let status = draft.subresource() == Subresource::Status;
                 let mut said = asked.mutate(&mut draft, &mut budget)?;
-                let done = draft.finish().map_err(convert::refused)?;
+                let mut done = draft.finish().map_err(convert::refused)?;
+                self.tell(&mut done.outcome, stored, context.time_ms);
                 let object = done.outcome.object();
-                admit::admit(kind, stored, object, &self.definitions, &mut budget)?;
+                admit::admit(kind, stored, object, &case.taken_names(object), &mut budget)?;
                 said.extend(asked.judge(Some(object), status, &mut budget)?);
                 (done.outcome, [done.warnings, said].concat(), done.taken)
             }
@@ -268,23 +286,6 @@ impl Writer {
             return Err(Refusal::new(Reason::TooLarge, text));
         }
         Ok(Written { outcome, encoded, warnings, taken })
-    }
-
-    fn asked<'a>(
-        &self,
-        policies: &'a PolicySet,
-        options: &'a Options,
-        before: Option<&'a Object>,
-        namespace: &str,
-    ) -> Asked<'a> {
-        if policies.is_empty() {
-            return Asked { policies, options, before, groups: Vec::new(), namespace: None };
-        }
-        let groups = options.principal.groups().iter().map(|group| group.to_string()).collect();
-        let name = ObjectName { kind: "Namespace", namespace: "", name: namespace };
-        let found = self.reader.store.range(&Range::latest(KeyRange::Single(name.key()))).ok();
-        let found = found.filter(|_| !namespace.is_empty()).and_then(|it| convert::stored(it.kvs.first()?));
-        Asked { policies, options, before, groups, namespace: found.as_ref().map(admit::json_of) }
     }
 
     pub(super) async fn stored(&self, key: Bytes) -> Result<Option<Object>, Refusal> {
@@ -304,20 +305,6 @@ impl Writer {
                 "what is stored under the object's key is no object; restore a backup",
             )
         })
-    }
-
-    /// A kind that has objects stays defined: without it nobody could read or delete them. One that is created at the same
-    /// moment is not seen; it comes back with the definition.
-    fn check_unused(&self, definition: Option<&Object>) -> Result<(), Refusal> {
-        let Some(kind) = definition.and_then(|it| it.spec["names"]["kind"].as_str()) else { return Ok(()) };
-        let count = Range { count_only: true, ..Range::latest(key::of_kind(kind)) };
-        let found =
-            self.reader.store.range(&count).map_err(|failure| self.reader.read_failure(failure))?.count;
-        if found == 0 {
-            return Ok(());
-        }
-        let text = format!("there are objects of the kind {kind}, {found} of them; delete them first");
-        Err(Refusal::new(Reason::Conflict, text))
     }
 
     /// An owner as this node sees it now, in the namespace of what it owns or in the whole cluster.
@@ -343,27 +330,6 @@ impl Writer {
         let op = hold.map(|hold| KeyOp::Vacate(lease.clone(), hold.epoch));
         Ok(Change { key: lease.hold_key(), read_at, op })
     }
-
-    /// The guard that the namespace of a new object stays as it is: there, and not being deleted. The default one needs no
-    /// object.
-    pub(crate) async fn namespace(&self, key: &Metadata) -> Result<Option<Change>, Refusal> {
-        if key.namespace.is_empty() {
-            return Ok(None);
-        }
-        let name = ObjectName { kind: "Namespace", namespace: "", name: &key.namespace };
-        match self.stored(name.key()).await? {
-            None if key.namespace == "default" => Ok(None),
-            None => Err(Refusal::not_found(name)),
-            Some(found) if found.metadata.deleted_ms.is_some() => {
-                let text = format!("the namespace {} is being deleted; take another one", key.namespace);
-                Err(Refusal::new(Reason::Conflict, text).about(name))
-            }
-            Some(found) => {
-                let read_at = Revision::new(found.metadata.revision);
-                Ok(Some(Change { key: name.key(), read_at, op: None }))
-            }
-        }
-    }
 }
 
 /// Who holds a lease is decided by commits of their own, and the object only tells.
@@ -372,27 +338,74 @@ fn only_coordination() -> Refusal {
     Refusal::invalid(".status", text)
 }
 
+/// One write, and everything it is decided from.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    intent: &'a Intent,
+    kind: &'a Arc<Kind>,
+    key: &'a Metadata,
+    stored: Option<&'a Object>,
+    fresh: Fresh<'a>,
+    options: &'a Options,
+    rules: &'a Arc<Rulebook>,
+    /// The Namespace it is in, if policies are asked.
+    namespace: Option<&'a Object>,
+    /// What the same request writes before it.
+    beside: &'a [Written],
+}
+
+impl Case<'_> {
+    /// The names that the definition of a kind must not use.
+    fn taken_names(&self, object: &Object) -> TakenNames {
+        if object.kind != KIND_DEFINITION {
+            return TakenNames::default();
+        }
+        let mut taken = self.rules.taken_names(&object.metadata.name);
+        let beside = self.beside.iter().map(|it| it.outcome.object()).filter(|it| it.kind == KIND_DEFINITION);
+        for names in beside.filter_map(|it| serde_json::from_value(it.spec["names"].clone()).ok()) {
+            taken.add(&names);
+        }
+        taken
+    }
+}
+
 /// What a commit would store, and what would be answered.
 #[derive(Default)]
-struct Prepared {
-    changes: Vec<Change>,
-    written: Vec<Written>,
+pub(super) struct Prepared {
+    pub decided: Decided,
+    pub written: Vec<Written>,
     /// What new objects stand on, their namespaces for one, and has to stay as it was read.
-    held: Vec<Change>,
+    pub held: Vec<Change>,
+    /// Where nothing new may be: in what is deleted, or is marked to be.
+    pub closed: Vec<KeyRange>,
 }
 
 impl Prepared {
     fn makes_namespace(&self, namespace: &str) -> bool {
-        let key = ObjectName { kind: "Namespace", namespace: "", name: namespace }.key();
-        self.changes.iter().any(|it| it.key == key && matches!(it.op, Some(KeyOp::Put(_))))
+        let key = ObjectName { kind: NAMESPACE, namespace: "", name: namespace }.key();
+        self.decided.changes.iter().any(|it| it.key == key && matches!(it.op, Some(KeyOp::Put(_))))
     }
 
     /// Guards what is not guarded by being written.
     fn hold(&mut self) {
         for held in std::mem::take(&mut self.held) {
-            if !self.changes.iter().any(|it| it.key == held.key) {
-                self.changes.push(held);
+            if !self.decided.changes.iter().any(|it| it.key == held.key) {
+                self.decided.changes.push(held);
             }
+        }
+    }
+
+    /// A request does not put anything into what it deletes.
+    fn check_closed(&self) -> Result<(), Refusal> {
+        let is_new = |it: &&Change| it.read_at.is_none() && matches!(it.op, Some(KeyOp::Put(_)));
+        let mut new = self.decided.changes.iter().filter(is_new);
+        let inside = new.find(|it| self.closed.iter().any(|range| range.contains(&it.key)));
+        match inside.and_then(|it| ObjectName::of(&it.key)) {
+            Some(name) => {
+                let text = "its kind or its namespace is deleted by the same request; leave one of both out";
+                Err(Refusal::new(Reason::Conflict, text).about(name))
+            }
+            None => Ok(()),
         }
     }
 }
