@@ -32,8 +32,10 @@ impl Runner for Script {
         let given = Given::of(command);
         self.node.local.pass_time(1);
         let name = command.name.as_str();
-        if self.open.is_some() && name != "end" {
-            given.collect(name, self.open.as_mut().expect("a transaction is open"));
+        if name != "end"
+            && let Some(request) = &mut self.open
+        {
+            given.collect(name, request);
             return Ok(String::new());
         }
         Ok(match name {
