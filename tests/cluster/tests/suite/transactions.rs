@@ -250,7 +250,7 @@ async fn killed_servers_leave_transactions_whole() {
     let mut scene = Scene::start("killed_servers_leave_transactions_whole").await;
     let mut random = StdRng::seed_from_u64(scene.bed.seed);
     scene.progress(20).await;
-    for kill in 0..8 {
+    for kill in 0..5 {
         // The leader, any one, a majority, all.
         let first = if kill % 2 == 0 { scene.bed.leader().await.0 } else { random.random_range(0..3) };
         let count = [1, 1, 2, 3][kill % 4];
