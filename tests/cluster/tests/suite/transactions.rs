@@ -59,7 +59,11 @@ impl Scene {
 
     async fn progress(&self, deeds: usize) {
         let goal = self.record.done() + deeds;
-        self.bed.until("transactions go on", || async { self.record.done() >= goal }).await;
+        // Patience for each: a busy machine may take its time for all of them.
+        while self.record.done() < goal {
+            let next = self.record.done() + 1;
+            self.bed.until("transactions go on", || async { self.record.done() >= next }).await;
+        }
     }
 
     /// Ends the work, asks for everything once more, and checks the whole log and what can be read of it.
