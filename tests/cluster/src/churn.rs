@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::object::{THING, key, metadata, object, options, reason};
 
 const NAMES: u32 = 14;
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(8);
 const AFTER_FAILURE: Duration = Duration::from_millis(60);
 

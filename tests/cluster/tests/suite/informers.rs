@@ -48,7 +48,11 @@ impl Scene {
 
     async fn progress(&self, writes: usize) {
         let goal = self.churn.done() + writes;
-        self.bed.until("writes go on", || async { self.churn.done() >= goal }).await;
+        // Patience for each: a busy machine may take its time for all of them.
+        while self.churn.done() < goal {
+            let next = self.churn.done() + 1;
+            self.bed.until("writes go on", || async { self.churn.done() >= next }).await;
+        }
     }
 
     /// Forgets all but the last revisions, through a node that runs.
