@@ -91,8 +91,8 @@ impl Settings {
     }
 }
 
-/// Settings that were checked. There is no other way to get some.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Settings that were checked. There is no other way to get some, except the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options(Settings);
 
 impl Options {
@@ -115,12 +115,6 @@ impl Options {
 
     pub(super) fn resync_keys_max(&self) -> usize {
         percent(self.0.keys_max, self.0.resync_percent)
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self(Settings::default())
     }
 }
 
