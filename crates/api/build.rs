@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // `Bytes` instead of `Vec<u8>`: a decoded key or value shares the buffer it arrived in.
         .bytes(".")
+        .btree_map(".")
         .codec_path("crate::codec::SizedCodec")
         .include_file("modules.rs")
         .compile_fds(descriptors.clone())?;
@@ -66,6 +67,7 @@ fn compile_raw(descriptors: &FileDescriptorSet, out: &Path) -> Result<(), Box<dy
 
     let mut builder = tonic_prost_build::configure()
         .bytes(".")
+        .btree_map(".")
         .codec_path("crate::codec::SizedCodec")
         .build_client(false)
         .out_dir(out)

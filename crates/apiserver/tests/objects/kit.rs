@@ -1,6 +1,6 @@
 //! A node without a cluster. Objects are written as commits, straight into the store.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Draft {
         let metadata = pb::Metadata {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
-            labels: self.labels.iter().cloned().collect::<HashMap<_, _>>(),
+            labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
             ..Default::default()
         };
         let object = pb::Object {

@@ -1,6 +1,6 @@
 //! The arguments of a script's command: words, values by name, and the messages they make.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use goldenscript::{Argument, Command};
 use setpoint_api::setpoint::v1 as pb;
@@ -45,12 +45,12 @@ impl Given {
         text.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect()
     }
 
-    fn pairs(&self, name: &str) -> HashMap<String, String> {
+    fn pairs(&self, name: &str) -> BTreeMap<String, String> {
         let pairs = self.list(name);
         pairs.iter().filter_map(|it| it.split_once(':')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
     }
 
-    pub fn amounts(&self, name: &str) -> HashMap<String, i64> {
+    pub fn amounts(&self, name: &str) -> BTreeMap<String, i64> {
         let amount = |(dimension, amount): (String, String)| (dimension, amount.parse().expect("a number"));
         self.pairs(name).into_iter().map(amount).collect()
     }
