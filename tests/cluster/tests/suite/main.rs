@@ -1,6 +1,7 @@
 //! Clusters of real processes under faults, one file per kind.
 
 mod backup;
+mod bad_objects;
 mod coordination;
 mod crash_points;
 mod disk;
@@ -13,6 +14,7 @@ mod members;
 mod metrics;
 mod partitions;
 mod pki;
+mod reflection;
 mod rejoin;
 mod shutdown;
 mod space;
