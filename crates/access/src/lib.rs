@@ -23,16 +23,16 @@ pub use audit::{
 pub use authenticator::{Authenticator, Refusal};
 pub use certificate::CertificateProblem;
 pub use flow::{
-    Arrival, Flow, FlowKey, FlowOptions, LEVELS, Level, LevelCounts, LevelOptions, Outcome, Permit, Seating,
-    Seats, Ticket, TooMany,
+    Admission, Arrival, Flow, FlowKey, FlowOptions, Full, LEVELS, Level, LevelCounts, LevelOptions, Outcome,
+    Period, Permit, Seating, Seats, Share, Tally, TallyCounts, TallyOptions, Ticket, TooMany, Waiter,
 };
 pub use principal::{
     ADMINS, AUTHENTICATED, CONTROLLERS, Class, NODES, NameProblem, Principal, UNAUTHENTICATED,
 };
 pub use rbac::{
-    Authorizer, Decision, Denial, Holder, KEYS, LEDGERS, Name, Need, Permission, Policy, PolicyProblem,
-    ReservedKeys, Role, RoleBinding, Rule, Source, Target, Verb, builtin_roles, key_delete, key_put,
-    key_read, key_watch,
+    Authorizer, CLUSTER, Decision, Denial, EVERYTHING, Holder, KEYS, LEDGERS, Name, Need, Permission, Policy,
+    PolicyProblem, ReservedKeys, Role, RoleBinding, Rule, Source, Target, Verb, builtin_roles, key_delete,
+    key_put, key_read, key_watch,
 };
 pub use token::{
     Minted, TOKEN_ENTROPY_BYTES, TokenFile, TokenFileError, TokenId, TokenRecord, TokenRefusal, TokenTable,

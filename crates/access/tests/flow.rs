@@ -14,15 +14,17 @@ fn options() -> FlowOptions {
     let level = |guaranteed, borrowed_max| LevelOptions {
         guaranteed,
         borrowed_max,
+        flow_seats_max: 100,
         waiting_max: 8,
         flow_waiting_max: 5,
         patience: Duration::from_secs(10),
     };
-    FlowOptions { common: 3, levels: [level(2, 3), level(4, 3), level(3, 1), level(1, 0)] }
+    let levels = [level(2, 3), level(4, 3), level(3, 1), level(1, 0)];
+    FlowOptions { common: 3, levels, hold_max: Duration::from_secs(3600) }
 }
 
 fn key(name: impl ToString) -> FlowKey {
-    FlowKey(name.to_string().into())
+    FlowKey::Principal(name.to_string().into())
 }
 
 /// Plays requests against the decision and keeps its own books.
@@ -80,8 +82,9 @@ impl Play {
     /// Each outcome belongs to one that waits, and to one only.
     fn settle(&mut self) {
         for (number, outcome) in self.outcomes.drain(..) {
-            let waited = self.waiting.remove(&number).expect("an outcome for nobody, or a second one");
-            if outcome == Outcome::Admitted {
+            let mut waited = self.waiting.remove(&number).expect("an outcome for nobody, or a second one");
+            if let Outcome::Admitted(period) = outcome {
+                waited.2.seated_in(period);
                 self.running.push(waited);
             }
         }
@@ -255,10 +258,62 @@ fn the_hint_grows_with_the_queue_and_differs_between_requests() {
     assert!(hints.iter().all(|hint| *hint >= Duration::from_millis(100) && *hint <= Duration::from_secs(15)));
 }
 
+#[test]
+fn one_principal_cannot_have_all_seats_and_those_it_has_count_as_free_in_the_end() {
+    let (mut options, seconds) = (options(), Duration::from_secs(10));
+    options.hold_max = seconds;
+    options.levels[2].flow_seats_max = 2;
+    let mut play = Play::new(options);
+    let (hoarder, other) = (key("hoarder"), key("other"));
+    assert_eq!(play.arrive(Level::Users, &hoarder, 1), Some(true));
+    assert_eq!(play.arrive(Level::Users, &hoarder, 9), Some(false), "it costs two, and one is left");
+    play.now += Duration::from_secs(1);
+    assert_eq!(play.arrive(Level::Users, &hoarder, 1), Some(false));
+    for _ in 0..2 {
+        assert_eq!(play.arrive(Level::Users, &other, 1), Some(true), "those who wait have their share");
+    }
+    play.now += seconds;
+    assert_eq!(play.arrive(Level::Users, &other, 1), Some(false), "it has two as well");
+    assert_eq!(play.seating.seats_of(Level::Users, &hoarder), 1);
+}
+
+#[test]
+fn a_seat_that_is_not_given_back_counts_as_free_after_two_periods_and_only_once() {
+    let mut options = options();
+    options.hold_max = Duration::from_secs(30);
+    let mut seating = Seating::new(options);
+    let arrive = |seating: &mut Seating, seconds| {
+        let (at, mut outcomes) = (Duration::from_secs(seconds), Vec::new());
+        match seating.arrive(at, Level::Bulk, key("a"), Seats(1), &mut outcomes) {
+            Arrival::Admitted(ticket) => Some(ticket),
+            Arrival::Waiting(ticket) => {
+                assert!(seating.abandon(at, &ticket, &mut outcomes));
+                None
+            }
+            Arrival::Refused(_) => None,
+        }
+    };
+    let stuck = arrive(&mut seating, 29).expect("there is a seat");
+    assert!(arrive(&mut seating, 31).is_none(), "it is two seconds old");
+    let next = arrive(&mut seating, 61).expect("now it is free");
+    assert_eq!(seating.counts(Level::Bulk).seats_used, 1);
+    let mut outcomes = Vec::new();
+    seating.finish(Duration::from_secs(62), &stuck, Duration::ZERO, &mut outcomes);
+    assert_eq!(seating.counts(Level::Bulk).seats_used, 1, "the seat of another is not given back");
+    seating.finish(Duration::from_secs(63), &next, Duration::ZERO, &mut outcomes);
+    assert_eq!(seating.counts(Level::Bulk).seats_used, 0);
+}
+
 fn one_seat(patience: Duration) -> Flow {
-    let level =
-        LevelOptions { guaranteed: 1, borrowed_max: 0, waiting_max: 64, flow_waiting_max: 64, patience };
-    Flow::new(FlowOptions { common: 0, levels: [level; 4] })
+    let level = LevelOptions {
+        guaranteed: 1,
+        borrowed_max: 0,
+        flow_seats_max: 1,
+        waiting_max: 64,
+        flow_waiting_max: 64,
+        patience,
+    };
+    Flow::new(FlowOptions { common: 0, levels: [level; 4], hold_max: PATIENCE })
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {

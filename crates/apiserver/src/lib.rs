@@ -4,9 +4,12 @@
 //! |---|---|
 //! | `etcd` | etcd's v3 protocol |
 //! | `objects` | objects over keys: get, list, watch, history |
+//! | `access` | who may ask for what, and what is written down of it |
+//! | `ledgers` | reading what is reserved, and by whom |
 //! | `coordination` | leases over objects: who may act now |
 //! | `watch` | changes, handed to every stream that asked for them |
 //! | `lease` | who keeps time, who renews, who expires |
+//! | `load` | how much clients may have of it at a time |
 //! | `replica` | the local copy joined to consensus |
 //! | `leader` | what only the leader can answer |
 //! | `collector`, `housekeeping`, `quota` | what a node does by itself |
@@ -14,6 +17,7 @@
 //!
 //! Not here: sockets, configuration and start-up (`server`), the meaning of commands (`store`), Raft (`consensus`).
 
+pub mod access;
 pub mod backup;
 pub mod collector;
 pub mod coordination;
@@ -21,6 +25,8 @@ pub mod etcd;
 pub mod housekeeping;
 pub mod leader;
 pub mod lease;
+pub mod ledgers;
+pub mod load;
 pub mod metrics;
 pub mod objects;
 pub mod quota;

@@ -1,5 +1,8 @@
 //! The settings, completed and checked. Whatever is wrong is reported at once, each by the name of its setting.
 
+mod access;
+mod load;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -10,10 +13,13 @@ use std::time::Duration;
 use humantime::format_duration;
 use setpoint_apiserver::etcd::context::Limits;
 use setpoint_apiserver::housekeeping::Retention;
+use setpoint_apiserver::load::LoadOptions;
 use setpoint_consensus::{LogRetention, Timing};
 use setpoint_store::RocksOptions;
 
 use crate::options::Settings;
+
+pub use access::AccessConfig;
 
 #[derive(Debug)]
 pub struct ServerConfig {
@@ -26,10 +32,12 @@ pub struct ServerConfig {
     pub advertise_peer: String,
     pub origin: Origin,
     pub client_tls: Option<ServerTls>,
+    pub access: AccessConfig,
     pub peer_tls: Option<PeerTls>,
     pub quota_bytes: u64,
     pub retention: Retention,
     pub limits: Limits,
+    pub load: LoadOptions,
     pub timing: Timing,
     pub log: LogRetention,
     pub engine: RocksOptions,
@@ -51,6 +59,8 @@ pub struct ServerTls {
     pub key: PathBuf,
     /// Clients must show a certificate of this authority.
     pub client_ca: Option<PathBuf>,
+    /// Or none: they may show a token instead.
+    pub client_auth_optional: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -170,17 +180,20 @@ impl TryFrom<Settings> for ServerConfig {
         problems.advertised("advertise-client", &advertise_client);
         problems.advertised("advertise-peer", &advertise_peer);
         let origin = origin(&settings, &name, &advertise_peer, &mut problems);
-        let client_tls = client_tls(&settings, &mut problems);
+        let data_dir = settings.data_dir.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.setpoint")));
+        let access = access::check(&settings, &data_dir, &mut problems);
+        let client_tls = client_tls(&settings, access.roles, &mut problems);
         let peer_tls = peer_tls(&settings, &mut problems);
         let retention = retention(&settings, &mut problems);
         let election = election(&settings, &mut problems);
         let limits = limits(&settings, election, &mut problems);
+        let load = load::load(&settings, &mut problems);
         let timing = timing(&settings, election, &mut problems);
         let logging = logging(&settings, &mut problems);
         let log = log(&settings, &mut problems);
         let engine = engine(&settings, &mut problems);
         let config = Self {
-            data_dir: settings.data_dir.unwrap_or_else(|| PathBuf::from(format!("{name}.setpoint"))),
+            data_dir,
             listen_client,
             listen_peer,
             listen_http,
@@ -188,10 +201,12 @@ impl TryFrom<Settings> for ServerConfig {
             advertise_peer,
             origin,
             client_tls,
+            access,
             peer_tls,
             quota_bytes: settings.quota_bytes.unwrap_or(8 << 30),
             retention,
             limits,
+            load,
             timing,
             log,
             engine: engine.staggered(&name),
@@ -311,12 +326,13 @@ fn members(list: &str, name: &str, problems: &mut Problems) -> BTreeMap<String, 
     members
 }
 
-fn client_tls(settings: &Settings, problems: &mut Problems) -> Option<ServerTls> {
+fn client_tls(settings: &Settings, client_auth_optional: bool, problems: &mut Problems) -> Option<ServerTls> {
     match (&settings.cert_file, &settings.key_file) {
         (Some(cert), Some(key)) => Some(ServerTls {
             cert: cert.clone(),
             key: key.clone(),
             client_ca: settings.client_ca_file.clone(),
+            client_auth_optional,
         }),
         (None, None) if settings.client_ca_file.is_none() => None,
         _ => {
@@ -450,6 +466,8 @@ mod tests {
         let problems = refused(Settings {
             cache_bytes: Some(0),
             max_txn_ops: Some(0),
+            max_requests: Some(0),
+            max_watches_per_client: Some(0),
             max_request_bytes: Some(usize::MAX),
             snapshot_count: Some(0),
             log_keep: Some(0),
@@ -461,6 +479,8 @@ mod tests {
         for expected in [
             "cache-bytes: 0 is not between 1048576 and",
             "max-txn-ops: 0 is not between 1 and",
+            "max-requests: 0 is not between 1 and",
+            "max-watches-per-client: 0 is not between 1 and",
             "max-request-bytes: 18446744073709551615 is not between 1024 and",
             "snapshot-count: 0",
             "log-keep: 0",

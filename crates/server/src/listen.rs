@@ -13,6 +13,7 @@ use setpoint_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use setpoint_api::etcdserverpb::watch_server::WatchServer;
 use setpoint_api::raw::v1::objects_server::ObjectsServer;
 use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
+use setpoint_api::setpoint::v1::ledgers_server::LedgersServer;
 use setpoint_api::v3electionpb::election_server::ElectionServer;
 use setpoint_api::v3lockpb::lock_server::LockServer;
 use setpoint_apiserver::coordination::{CoordinationService, Coordinator};
@@ -25,6 +26,7 @@ use setpoint_apiserver::etcd::lease::LeaseService;
 use setpoint_apiserver::etcd::lock::LockService;
 use setpoint_apiserver::etcd::maintenance::MaintenanceService;
 use setpoint_apiserver::etcd::watch::WatchService;
+use setpoint_apiserver::ledgers::LedgersService;
 use setpoint_apiserver::objects::ObjectsService;
 use setpoint_apiserver::objects::write::Writer;
 use setpoint_consensus::{PeerService, peer_listener};
@@ -34,10 +36,12 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, ServerTlsConfig};
 use tower::util::MapResponseLayer;
 
+use crate::admit::AdmitLayer;
 use crate::config::ServerConfig;
 use crate::door::{Door, Guest, Refusals, Shares};
 use crate::draining::DrainLayer;
 use crate::gather::Gathering;
+use crate::identify::IdentifyLayer;
 use crate::measure::MeasureLayer;
 use crate::oversize;
 use crate::tls::PeerTlsConfig;
@@ -147,6 +151,7 @@ const STREAMS_PER_CONNECTION: u32 = 100_000;
 
 /// What clients are served with.
 pub struct Services {
+    pub identify: IdentifyLayer,
     pub context: Context,
     pub objects: Writer,
     pub coordinator: Coordinator,
@@ -158,7 +163,8 @@ pub async fn serve_clients(
     tls: Option<ServerTlsConfig>,
     drain: DrainLayer,
 ) -> Result<(), tonic::transport::Error> {
-    let Services { context, objects, coordinator } = services;
+    let Services { identify, context, objects, coordinator } = services;
+    let gate = context.gate.clone();
     let stop = drain.stopping.clone();
     let message_max = context.limits.request_bytes + MESSAGE_SLACK;
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -177,7 +183,9 @@ pub async fn serve_clients(
     let mut server = with_tls(server, tls)?
         .layer(drain)
         .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status()))
-        .layer(MapResponseLayer::new(oversize::in_etcds_words));
+        .layer(identify)
+        .layer(MapResponseLayer::new(oversize::in_etcds_words))
+        .layer(AdmitLayer(context.load.clone()));
     macro_rules! sized {
         ($service:expr) => {
             $service.max_decoding_message_size(message_max).max_encoding_message_size(usize::MAX)
@@ -192,11 +200,16 @@ pub async fn serve_clients(
         .add_service(sized!(AuthServer::new(AuthService(context.clone()))))
         .add_service(sized!(LockServer::new(LockService(context.clone()))))
         .add_service(sized!(ElectionServer::new(ElectionService(context))))
+        .add_service(sized!(LedgersServer::new(LedgersService {
+            reader: objects.reader.clone(),
+            gate: gate.clone(),
+        })))
         .add_service(sized!(ObjectsServer::new(ObjectsService {
             reader: objects.reader.clone(),
-            writer: objects
+            writer: objects,
+            gate: gate.clone(),
         })))
-        .add_service(sized!(CoordinationServer::new(CoordinationService(coordinator))))
+        .add_service(sized!(CoordinationServer::new(CoordinationService { coordinator, gate })))
         .add_service(health_service)
         .add_service(reflection);
     router.serve_with_incoming_shutdown(connections(door, encrypted), stop.cancelled_owned()).await

@@ -3,6 +3,8 @@
 //! Reads settings, starts the runtime, dispatches. Everything else has its own file: `node` puts a node together,
 //! `commands` holds what the program does besides running one.
 
+mod access;
+mod admit;
 mod commands;
 mod config;
 mod door;
@@ -12,6 +14,7 @@ mod founding;
 mod gather;
 mod host;
 mod http;
+mod identify;
 mod identity;
 mod joining;
 mod listen;

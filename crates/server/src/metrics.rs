@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use setpoint_access::{AuditCounts, AuditLog, LEVELS};
 use setpoint_apiserver::etcd::context::Context;
+use setpoint_apiserver::load::Load;
 use setpoint_apiserver::objects::Index;
 use setpoint_consensus::log::{LogFailure, LogObserver, SyncedBatch};
 use setpoint_consensus::{Counts, Role, Status};
@@ -46,13 +49,63 @@ impl LogObserver for LogMetrics {
     fn failed(&self, _: &LogFailure) {}
 }
 
+type Levels<M> = Family<[(&'static str, &'static str); 1], M>;
+
+/// What clients have and were refused, as it stands when somebody asks.
+#[derive(Default)]
+struct LoadMetrics {
+    seats_used: Levels<Gauge>,
+    waiting: Levels<Gauge>,
+    admitted: Levels<Counter>,
+    refused: Levels<Counter>,
+    open: Levels<Gauge>,
+    open_refused: Levels<Counter>,
+}
+
+impl LoadMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("seats_used", "Seats that requests have, by level", self.seats_used.clone());
+        registry.register(
+            "requests_waiting",
+            "Requests that wait for a seat, by level",
+            self.waiting.clone(),
+        );
+        registry.register("requests_admitted", "Requests that got a seat, by level", self.admitted.clone());
+        let help = "Requests that found no place to wait, waited too long or left, by level";
+        registry.register("requests_turned_away", help, self.refused.clone());
+        let help = "Open streams of clients (signs: of keep-alives and health) and watches that are counted";
+        registry.register("client_open", help, self.open.clone());
+        let help = "Streams and watches refused because there were too many";
+        registry.register("client_open_refused", help, self.open_refused.clone());
+    }
+
+    fn set(&self, load: &Load) {
+        let count = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        for level in LEVELS {
+            let (counts, labels) = (load.flow.counts(level), [("level", level.name())]);
+            self.seats_used.get_or_create(&labels).set(counts.seats_used.into());
+            self.waiting.get_or_create(&labels).set(counts.waiting as i64);
+            count(&self.admitted.get_or_create(&labels), counts.admitted);
+            count(&self.refused.get_or_create(&labels), counts.refused + counts.given_up);
+        }
+        let tallies = [("streams", &load.streams), ("signs", &load.signs), ("watches", &load.watches)];
+        for (what, tally) in tallies {
+            let (counts, labels) = (tally.counts(), [("what", what)]);
+            self.open.get_or_create(&labels).set(counts.open as i64);
+            count(&self.open_refused.get_or_create(&labels), counts.refused);
+        }
+    }
+}
+
 /// Everything `/metrics` shows.
 pub struct NodeMetrics {
     context: Context,
     index: Arc<Index>,
+    audit: Option<(AuditLog, AuditCounters)>,
     registry: Registry,
     gauges: Gauges,
     consensus: ConsensusCounters,
+    load: LoadMetrics,
     leader_changes: Counter,
     last_leader: Mutex<Option<NodeId>>,
 }
@@ -130,17 +183,59 @@ impl ConsensusCounters {
     }
 }
 
+/// What the audit log counts by itself.
+#[derive(Default)]
+struct AuditCounters {
+    written: Counter,
+    writes_dropped: Counter,
+    denials_dropped: Counter,
+    failures: Counter,
+}
+
+impl AuditCounters {
+    fn register(registry: &mut Registry) -> Self {
+        let own = Self::default();
+        let all = [
+            ("audit_records", "Lines written to the audit log", &own.written),
+            ("audit_writes_dropped", "Writes that are missing from the audit log", &own.writes_dropped),
+            ("audit_denials_dropped", "Denials that are missing from the audit log", &own.denials_dropped),
+            ("audit_failures", "Times that the audit log could not be written", &own.failures),
+        ];
+        for (name, help, counter) in all {
+            registry.register(name, help, counter.clone());
+        }
+        own
+    }
+
+    fn set(&self, counts: AuditCounts) {
+        let set = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        set(&self.written, counts.written);
+        set(&self.writes_dropped, counts.writes_dropped);
+        set(&self.denials_dropped, counts.denials_dropped);
+        set(&self.failures, counts.failures);
+    }
+}
+
 impl NodeMetrics {
-    pub fn new(context: Context, index: Arc<Index>, mut registry: Registry) -> Arc<Self> {
+    pub fn new(
+        context: Context,
+        index: Arc<Index>,
+        audit: Option<AuditLog>,
+        mut registry: Registry,
+    ) -> Arc<Self> {
         let gauges = Gauges::default();
         gauges.register(&mut registry);
         let consensus = ConsensusCounters::default();
         consensus.register(&mut registry);
+        let audit = audit.map(|log| (log, AuditCounters::register(&mut registry)));
+        let load = LoadMetrics::default();
+        load.register(&mut registry);
         let leader_changes = Counter::<u64, AtomicU64>::default();
         registry.register("leader_changes", "Leader changes this node has seen", leader_changes.clone());
         let last_leader = Mutex::new(context.replica.leader());
         let metrics =
-            Arc::new(Self { context, index, registry, gauges, consensus, leader_changes, last_leader });
+            Self { context, index, audit, registry, gauges, consensus, load, leader_changes, last_leader };
+        let metrics = Arc::new(metrics);
         tokio::spawn(metrics.clone().follow_leaders());
         metrics
     }
@@ -163,6 +258,10 @@ impl NodeMetrics {
     pub fn encode(&self) -> Result<String, fmt::Error> {
         self.look_up(&self.context.replica.status());
         self.consensus.set(self.context.replica.node.counts());
+        if let Some((log, counters)) = &self.audit {
+            counters.set(log.counts());
+        }
+        self.load.set(&self.context.load);
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)

@@ -79,9 +79,25 @@ pub struct Settings {
     /// Key of that certificate (PEM).
     #[arg(long, env = "SETPOINT_KEY_FILE", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Let in only clients with a certificate of this authority (PEM).
+    /// Let in only clients with a certificate of this authority (PEM); with --access roles also those without one.
     #[arg(long, env = "SETPOINT_CLIENT_CA_FILE", value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
+    /// Who may do what: open (whoever gets in may do everything) or roles (what a Role allows) [default: open]
+    #[arg(long, env = "SETPOINT_ACCESS", value_name = "MODE")]
+    pub access: Option<String>,
+    /// The tokens that clients may show, as `setpointd token` writes them; read again when it changes.
+    #[arg(long, env = "SETPOINT_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Write a line here for every write and every denied request [default: audit.log in the data folder, with --access
+    /// roles; otherwise none]
+    #[arg(long, env = "SETPOINT_AUDIT_FILE", value_name = "FILE")]
+    pub audit_file: Option<PathBuf>,
+    /// Size at which that file is moved aside [default: 104857600]
+    #[arg(long, env = "SETPOINT_AUDIT_FILE_BYTES", value_name = "BYTES")]
+    pub audit_file_bytes: Option<u64>,
+    /// How many of those moved aside are kept [default: 9]
+    #[arg(long, env = "SETPOINT_AUDIT_FILES_KEPT", value_name = "COUNT")]
+    pub audit_files_kept: Option<u32>,
     /// Certificate to show to the other nodes, as server and as client (PEM). Turns mutual TLS on between nodes.
     #[arg(long, env = "SETPOINT_PEER_CERT_FILE", value_name = "FILE")]
     pub peer_cert_file: Option<PathBuf>,
@@ -107,6 +123,29 @@ pub struct Settings {
     /// Most operations in one transaction [default: 128]
     #[arg(long, env = "SETPOINT_MAX_TXN_OPS", value_name = "COUNT")]
     pub max_txn_ops: Option<usize>,
+    /// Requests done at a time for leases, for controllers and for everybody else, each; as many again for whichever of
+    /// them needs more [default: 1024]
+    #[arg(long, env = "SETPOINT_MAX_REQUESTS", value_name = "COUNT")]
+    pub max_requests: Option<u32>,
+    /// Lists and other requests for many keys or objects done at a time; as many again while there is little else to do
+    /// [default: 16]
+    #[arg(long, env = "SETPOINT_MAX_LISTS", value_name = "COUNT")]
+    pub max_lists: Option<u32>,
+    /// Requests of each kind that may wait for their turn, half of them of one client [default: 8192]
+    #[arg(long, env = "SETPOINT_MAX_WAITING_REQUESTS", value_name = "COUNT")]
+    pub max_waiting_requests: Option<usize>,
+    /// Open streams, and as many of keep-alives besides [default: 131072]
+    #[arg(long, env = "SETPOINT_MAX_STREAMS", value_name = "COUNT")]
+    pub max_streams: Option<usize>,
+    /// The same of one client [default: 16384]
+    #[arg(long, env = "SETPOINT_MAX_STREAMS_PER_CLIENT", value_name = "COUNT")]
+    pub max_streams_per_client: Option<usize>,
+    /// Watches; an etcd client may have many on one stream [default: 1048576]
+    #[arg(long, env = "SETPOINT_MAX_WATCHES", value_name = "COUNT")]
+    pub max_watches: Option<usize>,
+    /// The same of one client [default: 131072]
+    #[arg(long, env = "SETPOINT_MAX_WATCHES_PER_CLIENT", value_name = "COUNT")]
+    pub max_watches_per_client: Option<usize>,
     /// How often a quiet watch that asked for it is told how far it has come [default: 10m]
     #[arg(long, env = "SETPOINT_WATCH_PROGRESS_INTERVAL", value_name = "DURATION")]
     pub watch_progress_interval: Option<String>,
@@ -293,6 +332,11 @@ impl Settings {
             cert_file,
             key_file,
             client_ca_file,
+            access,
+            token_file,
+            audit_file,
+            audit_file_bytes,
+            audit_files_kept,
             peer_cert_file,
             peer_key_file,
             peer_ca_file,
@@ -301,6 +345,13 @@ impl Settings {
             retention_revisions,
             max_request_bytes,
             max_txn_ops,
+            max_requests,
+            max_lists,
+            max_waiting_requests,
+            max_streams,
+            max_streams_per_client,
+            max_watches,
+            max_watches_per_client,
             watch_progress_interval,
             heartbeat_interval,
             election_timeout,

@@ -1,41 +1,46 @@
 //! A message that is too large for us, refused in the words clients of etcd know.
 //!
 //! The gRPC library refuses it before any service sees it, with a code and a text of its own. Clients of the object API find
-//! the reason in the details, as in every other refusal; those of etcd pass over them. Bytes that are no message get details
-//! as well.
+//! the reason, as always, in the details; also of bytes that are no message.
 //!
 //! Not here: requests that fit a message but not the log (`etcd::kv` refuses those).
 
 use http::Response;
 use setpoint_api::setpoint::v1::{Error, Reason};
-use setpoint_api::status::refused;
+use setpoint_api::status::refused_as;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
 /// Turns the library's refusal into etcd's; leaves every other answer as it is.
 pub fn in_etcds_words(response: Response<Body>) -> Response<Body> {
-    let Some(status) = Status::from_header_map(response.headers()) else { return response };
-    match (status.code(), translate(status.message())) {
-        (Code::OutOfRange, Some(text)) => explained(Code::ResourceExhausted, Reason::TooLarge, text),
-        (Code::Internal, None) if status.message().starts_with(UNREADABLE) => {
-            explained(Code::Internal, Reason::Invalid, status.message().to_owned())
-        }
-        _ => response,
+    let refusal = Status::from_header_map(response.headers()).and_then(|status| match status.code() {
+        Code::OutOfRange => translate(status.message()),
+        Code::Internal => unreadable(status.message()),
+        _ => None,
+    });
+    match refusal {
+        Some(refusal) => refusal.into_http(),
+        None => response,
     }
 }
 
-/// How the library's refusal of bytes that are no message begins.
-const UNREADABLE: &str = "failed to decode Protobuf message";
-
-fn explained(code: Code, reason: Reason, message: String) -> Response<Body> {
-    refused(code, &Error { reason: reason.into(), message, ..Error::default() }).into_http()
+/// Bytes that are no message are the client's mistake; the code stays the library's.
+fn unreadable(text: &str) -> Option<Status> {
+    text.strip_prefix("failed to decode Protobuf message")?;
+    let error = Error { reason: Reason::Invalid.into(), message: text.to_owned(), ..Error::default() };
+    Some(refused_as(Code::Internal, text, &error))
 }
 
-fn translate(text: &str) -> Option<String> {
+fn translate(text: &str) -> Option<Status> {
     let sizes = text.strip_prefix("Error, decoded message length too large: found ")?;
     let (size, limit) = sizes.split_once(" bytes, the limit is: ")?;
     let limit = limit.strip_suffix(" bytes")?;
-    Some(format!("grpc: received message larger than max ({size} vs. {limit})"))
+    let sentence = format!(
+        "the request has {size} bytes, the most is {limit}; make it smaller, or several (--max-request-bytes)"
+    );
+    let error = Error { reason: Reason::TooLarge.into(), message: sentence, ..Error::default() };
+    let text = format!("grpc: received message larger than max ({size} vs. {limit})");
+    Some(refused_as(Code::ResourceExhausted, &text, &error))
 }
 
 #[cfg(test)]
@@ -54,16 +59,17 @@ mod tests {
         let refusal = answered(Status::out_of_range(text));
         assert_eq!(refusal.code(), Code::ResourceExhausted);
         assert_eq!(refusal.message(), "grpc: received message larger than max (2200012 vs. 2097152)");
+        let error = setpoint_api::status::error_of(&refusal).expect("an error for programs");
+        assert_eq!(error.reason(), Reason::TooLarge);
+        assert!(error.message.contains("2200012 bytes, the most is 2097152"), "{}", error.message);
     }
 
     #[test]
-    fn details_say_the_reason() {
-        let reason = |status| setpoint_api::status::error_of(&answered(status)).map(|error| error.reason());
-        let large = "Error, decoded message length too large: found 2 bytes, the limit is: 1 bytes";
-        assert_eq!(reason(Status::out_of_range(large)), Some(Reason::TooLarge));
-        let unreadable = "failed to decode Protobuf message: buffer underflow";
-        assert_eq!(reason(Status::internal(unreadable)), Some(Reason::Invalid));
-        assert_eq!(reason(Status::internal("disk")), None);
+    fn bytes_that_are_no_message_have_a_reason() {
+        let reason = |text| setpoint_api::status::error_of(&answered(Status::internal(text)));
+        let unreadable = reason("failed to decode Protobuf message: buffer underflow");
+        assert_eq!(unreadable.map(|error| error.reason()), Some(Reason::Invalid));
+        assert_eq!(reason("the disk is broken"), None);
     }
 
     #[test]

@@ -51,6 +51,15 @@ impl Ledger {
         key.into()
     }
 
+    /// The keys of all ledgers whose names begin so, with their reservations.
+    pub fn with_prefix(prefix: &str) -> KeyRange {
+        let start = Self::key(prefix);
+        let mut end = start.to_vec();
+        // Text has no byte that is the largest.
+        end.last_mut().into_iter().for_each(|last| *last += 1);
+        KeyRange::Span { start, end: end.into() }
+    }
+
     /// The keys of all reservations in a ledger.
     pub fn reservations(name: &str) -> KeyRange {
         let start = Self::reservation_key(name, "");

@@ -35,7 +35,7 @@ pub use encoding::{Change, Record, RecordId};
 pub use engine::{Engine, EngineFailure, MemoryEngine, RocksEngine, RocksOptions, Size};
 pub use hash::HashOfHistory;
 pub use hold::{Epoch, Fence, Hold, LeaseName, LeaseState};
-pub use ledger::{Amounts, Ledger};
+pub use ledger::{Amounts, Ledger, LedgerKey};
 pub use lookup::{Version, Versions, VersionsMax};
 pub use machine::{ApplyFailure, Body, ChangeSet, Done, Entry, GrantedLease, Lease, Outcome, Position};
 pub use pages::{Page, PageMax, Pages};

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::lane::FlowKey;
+use super::key::FlowKey;
+use super::lane::Period;
 use super::level::{FlowOptions, Level, LevelCounts, Seats};
 use super::seating::{Arrival, Outcome, Seating, Ticket, TooMany};
 
@@ -51,24 +52,35 @@ impl Flow {
 
     /// Waits for seats, not longer than the level's patience.
     pub async fn admit(&self, level: Level, key: FlowKey, cost: Seats) -> Result<Permit, TooMany> {
-        let (ticket, outcome) = {
-            let mut state = self.0.state.lock();
-            let now = self.now();
-            let State { seating, outcomes, .. } = &mut *state;
-            match seating.arrive(now, level, key, cost, outcomes) {
-                Arrival::Refused(refused) => return Err(refused),
-                Arrival::Admitted(ticket) => return Ok(self.permit(ticket)),
-                Arrival::Waiting(ticket) => {
-                    let (tell, outcome) = oneshot::channel();
-                    state.waiters.insert(ticket.number(), tell);
-                    state.tell();
-                    (ticket, outcome)
-                }
+        match self.ask(level, key, cost) {
+            Admission::Granted(permit) => Ok(permit),
+            Admission::Waiting(waiter) => waiter.wait().await,
+            Admission::Refused(refused) => Err(refused),
+        }
+    }
+
+    /// Asks for seats without waiting for them: usually they are there.
+    pub fn ask(&self, level: Level, key: FlowKey, cost: Seats) -> Admission {
+        let since = Instant::now();
+        let now = since - self.0.start;
+        let mut state = self.0.state.lock();
+        let State { seating, outcomes, .. } = &mut *state;
+        match seating.arrive(now, level, key, cost, outcomes) {
+            Arrival::Refused(refused) => {
+                state.tell();
+                Admission::Refused(refused)
             }
-        };
-        let mut waiter = Waiter { flow: self, ticket: Some(ticket), outcome };
-        let told = tokio::time::timeout(self.0.patience[level as usize], &mut waiter.outcome).await;
-        waiter.settle(level, told.ok().and_then(Result::ok))
+            Arrival::Admitted(ticket) => {
+                state.tell();
+                Admission::Granted(Permit { flow: self.clone(), ticket, since })
+            }
+            Arrival::Waiting(ticket) => {
+                let (tell, outcome) = oneshot::channel();
+                state.waiters.insert(ticket.number(), tell);
+                state.tell();
+                Admission::Waiting(Waiter { flow: self.clone(), level, ticket: Some(ticket), outcome })
+            }
+        }
     }
 
     pub fn counts(&self, level: Level) -> LevelCounts {
@@ -79,24 +91,24 @@ impl Flow {
         self.0.start.elapsed()
     }
 
-    fn permit(&self, ticket: Ticket) -> Permit {
-        Permit { flow: self.clone(), ticket, since: Instant::now() }
-    }
-
-    fn finish(&self, ticket: &Ticket, held: Duration) {
+    fn finish(&self, ticket: &Ticket, since: Instant) {
+        let end = Instant::now();
         let mut state = self.0.state.lock();
         let State { seating, outcomes, .. } = &mut *state;
-        seating.finish(self.now(), ticket, held, outcomes);
+        seating.finish(end - self.0.start, ticket, end - since, outcomes);
         state.tell();
     }
 
     /// Leaves the queue, or, if the outcome came at the same moment, acts upon that.
-    fn leave(&self, ticket: &Ticket, outcome: &mut oneshot::Receiver<Outcome>) {
+    fn leave(&self, mut ticket: Ticket, outcome: &mut oneshot::Receiver<Outcome>) {
         let mut state = self.0.state.lock();
         let State { seating, outcomes, waiters } = &mut *state;
         waiters.remove(&ticket.number());
-        if !seating.abandon(self.now(), ticket, outcomes) && outcome.try_recv() == Ok(Outcome::Admitted) {
-            seating.finish(self.now(), ticket, Duration::ZERO, outcomes);
+        if !seating.abandon(self.now(), &ticket, outcomes)
+            && let Ok(Outcome::Admitted(period)) = outcome.try_recv()
+        {
+            ticket.seated_in(period);
+            seating.finish(self.now(), &ticket, Duration::ZERO, outcomes);
         }
         state.tell();
     }
@@ -116,45 +128,58 @@ impl State {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.flow.finish(&self.ticket, self.since.elapsed());
+        self.flow.finish(&self.ticket, self.since);
     }
 }
 
-/// Somebody who waits, and must not be forgotten in the queue.
-struct Waiter<'f> {
-    flow: &'f Flow,
+/// What becomes of a request that asks for seats.
+pub enum Admission {
+    Granted(Permit),
+    Waiting(Waiter),
+    Refused(TooMany),
+}
+
+/// Somebody who waits, and must not be forgotten in the queue: dropped, it leaves.
+pub struct Waiter {
+    flow: Flow,
+    level: Level,
     /// None once it is settled.
     ticket: Option<Ticket>,
     outcome: oneshot::Receiver<Outcome>,
 }
 
-impl Waiter<'_> {
-    fn settle(mut self, level: Level, told: Option<Outcome>) -> Result<Permit, TooMany> {
-        let refused = match told {
-            Some(Outcome::Admitted) => {
-                let ticket = self.ticket.take();
-                return ticket.map(|ticket| self.flow.permit(ticket)).ok_or_else(|| self.refusal(level));
-            }
-            Some(Outcome::Refused(refused)) => {
+impl Waiter {
+    /// Not longer than the level's patience.
+    pub async fn wait(mut self) -> Result<Permit, TooMany> {
+        let patience = self.flow.0.patience[self.level as usize];
+        let told = tokio::time::timeout(patience, &mut self.outcome).await;
+        match told {
+            Ok(Ok(Outcome::Admitted(period))) => self.seated(period),
+            Ok(Ok(Outcome::Refused(refused))) => {
                 self.ticket = None;
-                refused
+                Err(refused)
             }
             // Out of patience: dropping leaves the queue.
-            None => self.refusal(level),
-        };
-        Err(refused)
+            Ok(Err(_)) | Err(_) => Err(self.refusal()),
+        }
     }
 
-    fn refusal(&self, level: Level) -> TooMany {
+    fn seated(&mut self, period: Period) -> Result<Permit, TooMany> {
+        let Some(mut ticket) = self.ticket.take() else { return Err(self.refusal()) };
+        ticket.seated_in(period);
+        Ok(Permit { flow: self.flow.clone(), ticket, since: Instant::now() })
+    }
+
+    fn refusal(&self) -> TooMany {
         let number = self.ticket.as_ref().map_or(0, Ticket::number);
-        self.flow.0.state.lock().seating.too_many(level, number)
+        self.flow.0.state.lock().seating.too_many(self.level, number)
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for Waiter {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.flow.leave(&ticket, &mut self.outcome);
+            self.flow.clone().leave(ticket, &mut self.outcome);
         }
     }
 }

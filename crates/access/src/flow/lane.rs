@@ -4,15 +4,12 @@
 //! among those who want them, however many requests each sends and however long these take. If the next request needs
 //! more seats than are free, all wait for it; otherwise small ones would always slip in before it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::key::FlowKey;
 use super::level::Seats;
-
-/// Whose request it is: usually the principal.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowKey(pub Arc<str>);
 
 /// A request that waits.
 #[derive(Clone, Copy, Debug)]
@@ -33,14 +30,39 @@ pub struct Lane {
     /// Those who wait, by how many requests.
     longest: BTreeSet<(usize, FlowKey)>,
     turns: u64,
+    period: Period,
 }
+
+/// Which period of `hold_max` it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period(pub u64);
 
 #[derive(Debug, Default)]
 struct Flow {
-    used: u32,
+    /// Seats taken in this period, and in the one before.
+    recent: u32,
+    older: u32,
     /// When it came, or was served last.
     turn: u64,
     waiting: VecDeque<Waiting>,
+}
+
+impl Flow {
+    fn used(&self) -> u32 {
+        self.recent + self.older
+    }
+
+    /// Gives back seats taken in a period, unless they count as free already.
+    fn give_back(&mut self, cost: u32, taken: Period, now: Period) -> u32 {
+        let place = match now.0 - taken.0 {
+            0 => &mut self.recent,
+            1 => &mut self.older,
+            _ => return 0,
+        };
+        let given = cost.min(*place);
+        *place -= given;
+        given
+    }
 }
 
 impl Lane {
@@ -63,7 +85,7 @@ impl Lane {
 
     /// Seats that a principal has now.
     pub fn used_by(&self, key: &FlowKey) -> u32 {
-        self.flows.get(key).map_or(0, |flow| flow.used)
+        self.flows.get(key).map_or(0, Flow::used)
     }
 
     /// Who has most requests waiting, and how many.
@@ -105,17 +127,56 @@ impl Lane {
         self.waits_no_longer(removed)
     }
 
-    pub fn take(&mut self, key: &FlowKey, cost: Seats) {
+    pub fn take(&mut self, key: &FlowKey, cost: Seats) -> Period {
         self.used += cost.0;
-        self.change(key, |flow, turn| {
-            flow.used += cost.0;
-            flow.turn = turn;
-        });
+        // Without looking for its place among those who wait, since it has none: what every request passes through.
+        match self.flows.entry(key.clone()) {
+            Entry::Occupied(mut entry) if entry.get().waiting.is_empty() => {
+                self.turns += 1;
+                let flow = entry.get_mut();
+                flow.recent += cost.0;
+                flow.turn = self.turns;
+            }
+            Entry::Vacant(entry) => {
+                self.turns += 1;
+                entry.insert(Flow { recent: cost.0, turn: self.turns, ..Flow::default() });
+            }
+            Entry::Occupied(_) => self.change(key, |flow, turn| {
+                flow.recent += cost.0;
+                flow.turn = turn;
+            }),
+        }
+        self.period
     }
 
-    pub fn give_back(&mut self, key: &FlowKey, cost: Seats) {
-        self.used = self.used.saturating_sub(cost.0);
-        self.change(key, |flow, _| flow.used = flow.used.saturating_sub(cost.0));
+    pub fn give_back(&mut self, key: &FlowKey, cost: Seats, taken: Period) {
+        let now = self.period;
+        let given = match self.flows.entry(key.clone()) {
+            Entry::Occupied(mut entry) if entry.get().waiting.is_empty() => {
+                let given = entry.get_mut().give_back(cost.0, taken, now);
+                if entry.get().used() == 0 {
+                    entry.remove();
+                }
+                given
+            }
+            Entry::Occupied(_) => self.change(key, |flow, _| flow.give_back(cost.0, taken, now)),
+            Entry::Vacant(_) => 0,
+        };
+        self.used -= given;
+    }
+
+    /// Seats taken in the period before the one that ends now count as free.
+    pub fn next_period(&mut self) {
+        self.period.0 += 1;
+        self.next.clear();
+        for (key, flow) in &mut self.flows {
+            self.used -= flow.older;
+            flow.older = std::mem::take(&mut flow.recent);
+            if !flow.waiting.is_empty() {
+                self.next.insert((flow.used(), flow.turn), key.clone());
+            }
+        }
+        self.flows.retain(|_, flow| flow.used() > 0 || !flow.waiting.is_empty());
     }
 
     fn waits_no_longer(&mut self, waiting: Option<Waiting>) -> Option<Waiting> {
@@ -130,7 +191,7 @@ impl Lane {
         self.turns += 1;
         let mut flow = match self.flows.remove(key) {
             Some(flow) => {
-                self.next.remove(&(flow.used, flow.turn));
+                self.next.remove(&(flow.used(), flow.turn));
                 self.longest.remove(&(flow.waiting.len(), key.clone()));
                 flow
             }
@@ -138,10 +199,10 @@ impl Lane {
         };
         let result = change(&mut flow, self.turns);
         if !flow.waiting.is_empty() {
-            self.next.insert((flow.used, flow.turn), key.clone());
+            self.next.insert((flow.used(), flow.turn), key.clone());
             self.longest.insert((flow.waiting.len(), key.clone()));
         }
-        if flow.used > 0 || !flow.waiting.is_empty() {
+        if flow.used() > 0 || !flow.waiting.is_empty() {
             self.flows.insert(key.clone(), flow);
         }
         result

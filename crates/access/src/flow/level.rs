@@ -24,6 +24,16 @@ pub enum Level {
 pub const LEVELS: [Level; 4] = [Level::System, Level::Controllers, Level::Users, Level::Bulk];
 
 impl Level {
+    /// As metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Controllers => "controllers",
+            Self::Users => "users",
+            Self::Bulk => "bulk",
+        }
+    }
+
     /// The level of an ordinary request: neither about leases nor for many objects.
     pub fn of(principal: &Principal) -> Self {
         match principal.class() {
@@ -43,6 +53,8 @@ pub struct LevelOptions {
     pub guaranteed: u32,
     /// Seats of the common ones that it may use besides.
     pub borrowed_max: u32,
+    /// Seats that one principal may have. Less than all, so that one whose requests never end leaves some to the others.
+    pub flow_seats_max: u32,
     /// Requests that may wait.
     pub waiting_max: usize,
     /// Of one principal.
@@ -58,21 +70,35 @@ pub struct FlowOptions {
     pub common: u32,
     /// In the order of [`LEVELS`].
     pub levels: [LevelOptions; 4],
+    /// After this, and before twice as long, a seat counts as free although its request has not ended. Such a request waits
+    /// for its client, which neither sends nor reads: that is no work to be protected from.
+    pub hold_max: Duration,
+}
+
+impl FlowOptions {
+    /// `requests` at a time for each of the ordinary levels, as many again for whichever needs them, `bulk` for lists, and
+    /// `waiting` of each level. One principal may have and keep waiting half of all.
+    pub fn sized(requests: u32, bulk: u32, waiting: usize) -> Self {
+        let level = |guaranteed: u32| LevelOptions {
+            guaranteed,
+            borrowed_max: guaranteed,
+            flow_seats_max: guaranteed,
+            waiting_max: waiting,
+            flow_waiting_max: waiting.div_ceil(2),
+            patience: Duration::from_secs(5),
+        };
+        let lists = LevelOptions { patience: Duration::from_secs(30), ..level(bulk) };
+        let ordinary = level(requests);
+        let levels = [ordinary, ordinary, ordinary, lists];
+        Self { common: requests, levels, hold_max: Duration::from_secs(30) }
+    }
 }
 
 impl Default for FlowOptions {
     /// Ordinary requests wait for the log, not for the processor: a thousand at a time make larger batches, not a slower
     /// server. One for many objects costs processor time and memory, so that few run at a time.
     fn default() -> Self {
-        let level = |guaranteed, borrowed_max| LevelOptions {
-            guaranteed,
-            borrowed_max,
-            waiting_max: 1024,
-            flow_waiting_max: 256,
-            patience: Duration::from_secs(5),
-        };
-        let bulk = LevelOptions { patience: Duration::from_secs(30), ..level(16, 16) };
-        Self { common: 1024, levels: [level(1024, 1024), level(1024, 1024), level(1024, 1024), bulk] }
+        Self::sized(1024, 16, 8192)
     }
 }
 

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use super::lane::{FlowKey, Lane, Waiting};
+use super::key::FlowKey;
+use super::lane::{Lane, Period, Waiting};
 use super::level::{FlowOptions, LEVELS, Level, LevelCounts, Seats};
 
 /// A request that was let in or waits. Whoever has it gives it back with [`Seating::finish`] or [`Seating::abandon`].
@@ -15,9 +16,15 @@ pub struct Ticket {
     level: Level,
     key: FlowKey,
     cost: Seats,
+    seated: Period,
 }
 
 impl Ticket {
+    /// For one that waited: when its seats were taken.
+    pub fn seated_in(&mut self, period: Period) {
+        self.seated = period;
+    }
+
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -43,7 +50,8 @@ pub enum Arrival {
 /// What became of a request that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    Admitted,
+    /// In this period, which its ticket has to be told.
+    Admitted(Period),
     /// It waited too long, or a principal with fewer requests got its place.
     Refused(TooMany),
 }
@@ -57,6 +65,8 @@ pub struct Seating {
     /// How long requests have run of late, by level.
     service: [Duration; 4],
     numbers: u64,
+    /// When the period began that it is now.
+    period_began: Duration,
 }
 
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -70,9 +80,12 @@ impl Seating {
     pub fn new(mut options: FlowOptions) -> Self {
         for level in &mut options.levels {
             level.guaranteed = level.guaranteed.max(1);
+            level.flow_seats_max = level.flow_seats_max.max(1);
         }
-        let service = [Duration::from_millis(10); 4];
-        Self { options, lanes: Default::default(), counts: Default::default(), service, numbers: 0 }
+        options.hold_max = options.hold_max.max(Duration::from_millis(1));
+        let (service, period_began) = ([Duration::from_millis(10); 4], Duration::ZERO);
+        let (lanes, counts) = Default::default();
+        Self { options, lanes, counts, service, numbers: 0, period_began }
     }
 
     /// A request comes.
@@ -85,14 +98,17 @@ impl Seating {
         outcomes: &mut Vec<(u64, Outcome)>,
     ) -> Arrival {
         let options = self.options.levels[level as usize];
-        let cost = Seats(cost.0.clamp(1, options.guaranteed));
+        let cost = Seats(cost.0.clamp(1, options.guaranteed.min(options.flow_seats_max)));
         self.numbers += 1;
-        let ticket = Ticket { number: self.numbers, level, key, cost };
+        self.let_periods_pass(now);
+        let mut ticket = Ticket { number: self.numbers, level, key, cost, seated: Period::default() };
         let lane = &self.lanes[level as usize];
-        if lane.waiting() == 0 && self.has_seats(level, cost) {
-            self.seat(level, &ticket.key, cost);
+        let first = lane.waiting_of(&ticket.key) == 0 && self.nobody_is_kept_waiting(level);
+        if first && self.has_seats(level, &ticket.key, cost) {
+            ticket.seated = self.seat(level, &ticket.key, cost);
             return Arrival::Admitted(ticket);
         }
+        let lane = &self.lanes[level as usize];
         let own = lane.waiting_of(&ticket.key);
         if own >= options.flow_waiting_max || !self.make_place(level, own, outcomes) {
             self.counts[level as usize].refused += 1;
@@ -114,7 +130,7 @@ impl Seating {
     ) {
         let mean = &mut self.service[ticket.level as usize];
         *mean = (*mean * (SMOOTHING - 1) + held.min(RETRY_MAX)) / SMOOTHING;
-        self.lanes[ticket.level as usize].give_back(&ticket.key, ticket.cost);
+        self.lanes[ticket.level as usize].give_back(&ticket.key, ticket.cost, ticket.seated);
         self.dispatch(now, outcomes);
     }
 
@@ -151,16 +167,17 @@ impl Seating {
 
     /// Lets in everybody whose turn it is, the most urgent levels first.
     fn dispatch(&mut self, now: Duration, outcomes: &mut Vec<(u64, Outcome)>) {
+        self.let_periods_pass(now);
         for level in LEVELS {
             while let Some((key, waiting)) = self.lanes[level as usize].head() {
                 if waiting.deadline <= now {
                     self.lanes[level as usize].pop_first(&key);
                     self.counts[level as usize].given_up += 1;
                     outcomes.push((waiting.number, Outcome::Refused(self.too_many(level, waiting.number))));
-                } else if self.has_seats(level, waiting.cost) {
+                } else if self.has_seats(level, &key, waiting.cost) {
                     self.lanes[level as usize].pop_first(&key);
-                    self.seat(level, &key, waiting.cost);
-                    outcomes.push((waiting.number, Outcome::Admitted));
+                    let period = self.seat(level, &key, waiting.cost);
+                    outcomes.push((waiting.number, Outcome::Admitted(period)));
                 } else {
                     break;
                 }
@@ -168,18 +185,44 @@ impl Seating {
         }
     }
 
-    fn seat(&mut self, level: Level, key: &FlowKey, cost: Seats) {
-        self.lanes[level as usize].take(key, cost);
-        self.counts[level as usize].admitted += 1;
-        assert!(self.common_used() <= self.options.common, "INVARIANT A5: more seats in use than there are");
+    /// Seats that were taken long ago count as free, see [`FlowOptions::hold_max`].
+    fn let_periods_pass(&mut self, now: Duration) {
+        // After two, all of them do: there is nothing left to be counted after more.
+        for _ in 0..2 {
+            if now.saturating_sub(self.period_began) < self.options.hold_max {
+                return;
+            }
+            self.period_began += self.options.hold_max;
+            self.lanes.iter_mut().for_each(Lane::next_period);
+        }
+        self.period_began = now;
     }
 
-    /// Whether a level has so many seats left, of its own or of the common ones.
-    fn has_seats(&self, level: Level, cost: Seats) -> bool {
+    fn seat(&mut self, level: Level, key: &FlowKey, cost: Seats) -> Period {
+        let period = self.lanes[level as usize].take(key, cost);
+        self.counts[level as usize].admitted += 1;
+        assert!(self.common_used() <= self.options.common, "INVARIANT A5: more seats in use than there are");
+        period
+    }
+
+    /// Whether a level has so many seats left for this principal, of its own or of the common ones.
+    fn has_seats(&self, level: Level, key: &FlowKey, cost: Seats) -> bool {
         let borrowed = self.borrowed(level);
         let options = &self.options.levels[level as usize];
+        if self.lanes[level as usize].used_by(key) + cost.0 > options.flow_seats_max {
+            return false;
+        }
         let then = (self.lanes[level as usize].used() + cost.0).saturating_sub(options.guaranteed);
         then <= options.borrowed_max && self.common_used() - borrowed + then <= self.options.common
+    }
+
+    /// Whether those who wait, if any do, wait only because they have all that one principal may have.
+    fn nobody_is_kept_waiting(&self, level: Level) -> bool {
+        let (lane, options) = (&self.lanes[level as usize], &self.options.levels[level as usize]);
+        // Next is whoever has the fewest, so that all others have no less.
+        let kept =
+            |(key, next): (FlowKey, Waiting)| lane.used_by(&key) + next.cost.0 <= options.flow_seats_max;
+        lane.waiting() == 0 || !lane.head().is_some_and(kept)
     }
 
     fn borrowed(&self, level: Level) -> u32 {

@@ -15,8 +15,10 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use super::error::EtcdError;
+use crate::access::Gate;
 use crate::collector::Collector;
 use crate::lease::{Lessor, Renewals};
+use crate::load::Load;
 use crate::metrics::Metrics;
 use crate::quota::Quota;
 use crate::replica::{Halt, ProposeError, Replica};
@@ -47,6 +49,7 @@ impl Default for Limits {
 
 #[derive(Clone)]
 pub struct Context {
+    pub gate: Gate,
     pub replica: Replica,
     pub lessor: Arc<Lessor>,
     pub renewals: Renewals,
@@ -54,6 +57,7 @@ pub struct Context {
     pub quota: Arc<Quota>,
     pub metrics: Arc<Metrics>,
     pub limits: Limits,
+    pub load: Load,
     /// `http` or `https`, as peers are reached.
     pub peer_scheme: &'static str,
     /// Where a backup in the making may put its files.
@@ -163,6 +167,11 @@ fn read_error(error: ReadError) -> Status {
 /// True if the client asked not to be served by a node that knows no leader.
 pub fn leader_required(metadata: &MetadataMap) -> bool {
     metadata.get("hasleader").is_some_and(|value| value == "true")
+}
+
+/// The revision of an answer, for the audit log.
+pub fn revision(header: Option<&pb::ResponseHeader>) -> Option<Revision> {
+    header.map(|header| Revision::new(u64::try_from(header.revision).unwrap_or(0)))
 }
 
 /// A verdict of another kind than the command asked for: a bug, reported as one rather than guessed around.

@@ -1,5 +1,6 @@
 //! The errors of the etcd protocol. Clients match on the text, so each is exactly what etcd says.
 
+use setpoint_access::TooMany;
 use setpoint_store::Rejection;
 use tonic::{Code, Status};
 
@@ -63,6 +64,12 @@ impl From<EtcdError> for Status {
     fn from(error: EtcdError) -> Self {
         Status::new(error.code(), error.text())
     }
+}
+
+/// In etcd's words, with the time to wait where gRPC's own retries look for it.
+pub fn too_many(refused: TooMany) -> Status {
+    let wait = u32::try_from(refused.retry_after.as_millis()).unwrap_or(u32::MAX);
+    setpoint_api::status::with_pushback(EtcdError::TooManyRequests.into(), wait)
 }
 
 impl From<Rejection> for EtcdError {

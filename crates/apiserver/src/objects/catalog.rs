@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use super::attributes::SelectableFields;
 use super::error::Refusal;
-use super::key;
-use super::reader::Reader;
+use super::reader::{Reader, blocking};
+use super::{definitions, key};
 
 /// One kind, as it is told to clients and as it is read.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ impl Catalog {
         }
     }
 
-    /// The kind of a request.
+    /// The kind of a request, as far as this node knows.
     pub fn served(&self, kind: &str) -> Result<Arc<Kind>, Refusal> {
         self.get(kind).ok_or_else(|| {
             let text = if kind.is_empty() {
@@ -144,6 +144,23 @@ impl Catalog {
 }
 
 impl Reader {
+    /// The kind of a request. One that is defined and that this node has yet to compile, as after its start, is waited for.
+    pub async fn kind(&self, name: &str) -> Result<Arc<Kind>, Refusal> {
+        if let Some(kind) = self.catalog.get(name) {
+            return Ok(kind);
+        }
+        self.barrier.pass().await?;
+        let mut version = self.catalog.version();
+        let (store, wanted) = (self.store.clone(), name.to_owned());
+        let defined = blocking(move || definitions::is_defined(&store, &wanted)).await?;
+        if defined.map_err(|failure| self.read_failure(failure))? {
+            let served = version.wait_for(|_| self.catalog.get(name).is_some());
+            // Still not served in the end: it cannot be compiled here.
+            let _ = tokio::time::timeout(self.limits.wait, served).await;
+        }
+        self.catalog.served(name)
+    }
+
     /// Every kind that is served, or the one that is asked for.
     pub fn kinds(&self, request: &pb::KindsRequest) -> Result<pb::KindsResponse, Refusal> {
         let kinds = match request.kind.as_str() {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -17,13 +18,12 @@ use setpoint_store::{KeyValue, ReadFailure, Store};
 use setpoint_types::kinds::{
     AdmissionPolicySpec, DefinedColumn, DefinedColumnType, KindDefinitionSpec, KindScope,
 };
-use setpoint_types::{ColumnType, KeyRange, Revision};
+use setpoint_types::{ColumnType, Revision};
 use tokio_util::sync::CancellationToken;
 
 use super::catalog::{Catalog, Kind, Rules};
-use super::feed::{Feed, FeedEnd};
-use super::key;
 use super::write::convert;
+use super::{feed, key};
 use crate::replica::Halt;
 use crate::watch::Hub;
 
@@ -32,7 +32,6 @@ pub const ADMISSION_POLICY: &str = "AdmissionPolicy";
 
 /// Definitions of kinds, and policies, that are served.
 pub const DEFINITIONS_MAX: usize = 1_000;
-const HISTORY_BYTES: usize = 1 << 20;
 
 pub struct Definitions {
     store: Arc<Store>,
@@ -40,6 +39,8 @@ pub struct Definitions {
     policies: RwLock<Arc<PolicySet>>,
     /// Also keeps two refreshes from overtaking each other.
     compiled: Mutex<Compiled>,
+    /// What was stored when this node started was compiled once, with everything it had missed before.
+    caught_up: AtomicBool,
 }
 
 #[derive(Default)]
@@ -50,7 +51,17 @@ struct Compiled {
 
 impl Definitions {
     pub fn new(store: Arc<Store>, catalog: Arc<Catalog>) -> Self {
-        Self { store, catalog, policies: RwLock::default(), compiled: Mutex::default() }
+        let (policies, compiled) = (RwLock::default(), Mutex::default());
+        Self { store, catalog, policies, compiled, caught_up: AtomicBool::new(false) }
+    }
+
+    /// True once a refresh has followed a barrier.
+    pub fn is_caught_up(&self) -> bool {
+        self.caught_up.load(Ordering::Acquire)
+    }
+
+    pub fn note_caught_up(&self) {
+        self.caught_up.store(true, Ordering::Release);
     }
 
     /// The policies as they are now.
@@ -98,37 +109,17 @@ impl Definitions {
 
     /// Follows the stored definitions until `stop`, or until the node's storage fails.
     pub async fn run(self: Arc<Self>, hub: Arc<Hub>, halt: Halt, stop: CancellationToken) {
-        let follow = async {
-            loop {
-                match self.follow(&hub).await {
-                    Ok(()) | Err(FeedEnd::Overtaken { .. }) => {}
-                    Err(FeedEnd::Storage(failure)) => return halt.because(&failure),
-                    Err(FeedEnd::Stopping) => return,
-                }
-            }
-        };
-        stop.run_until_cancelled(follow).await;
+        let ranges = [key::of_kind(KIND_DEFINITION), key::of_kind(ADMISSION_POLICY)];
+        let store = self.store.clone();
+        feed::keep_in_step(&hub, &store, ranges, halt, stop, move || self.refresh()).await;
     }
+}
 
-    async fn follow(self: &Arc<Self>, hub: &Arc<Hub>) -> Result<(), FeedEnd> {
-        let newest = hub.newest();
-        let open = |range: KeyRange| Feed::open(hub, &self.store, range, newest);
-        let (mut kinds, mut policies) =
-            (open(key::of_kind(KIND_DEFINITION)), open(key::of_kind(ADMISSION_POLICY)));
-        loop {
-            let this = self.clone();
-            let refreshed = tokio::task::spawn_blocking(move || this.refresh()).await;
-            if let Err(ReadFailure::Engine(failure)) = refreshed.map_err(|_| FeedEnd::Stopping)? {
-                return Err(failure.into());
-            }
-            tokio::select! {
-                () = kinds.changed() => {}
-                () = policies.changed() => {}
-            }
-            while kinds.take(HISTORY_BYTES).await?.more {}
-            while policies.take(HISTORY_BYTES).await?.more {}
-        }
-    }
+/// True if a stored definition is of this kind, whether or not it is compiled.
+pub fn is_defined(store: &Store, kind: &str) -> Result<bool, ReadFailure> {
+    let read = Range { limit: DEFINITIONS_MAX as i64, ..Range::latest(key::of_kind(KIND_DEFINITION)) };
+    let defines = |kv: &KeyValue| convert::stored(kv).is_some_and(|it| it.spec["names"]["kind"] == kind);
+    Ok(store.range(&read)?.kvs.iter().any(defines))
 }
 
 /// The users' kinds by name. Of two that were stored under one name at the same moment, the first in order is served.

@@ -3,6 +3,7 @@
 //! `code` is the whole table of which reason is which gRPC code.
 
 use prost::Message;
+use setpoint_access::{Full, TooMany};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_consensus::ReadError;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 use super::key::ObjectName;
+use crate::load;
 
 /// The gRPC code of a reason.
 ///
@@ -197,6 +199,22 @@ impl From<ReadError> for Refusal {
     }
 }
 
+impl From<TooMany> for Refusal {
+    fn from(refused: TooMany) -> Self {
+        Self::new(Reason::TooManyRequests, refused.to_string()).retry_after(refused.retry_after)
+    }
+}
+
+/// How long a client waits before it asks again for a place that only others can leave.
+const LATER: Duration = Duration::from_secs(5);
+
+impl Refusal {
+    /// There is no place for another stream or watch; `what` and the beginning of its `settings`.
+    pub fn full(full: Full, what: &str, settings: &str) -> Self {
+        Self::new(Reason::TooManyRequests, load::sentence(full, what, settings)).retry_after(LATER)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +228,7 @@ mod tests {
             let status = Status::from(refusal);
             assert_ne!(status.code(), Code::Ok);
             assert_eq!(setpoint_api::status::error_of(&status), Some(error));
+            assert_eq!(setpoint_api::status::pushback_of(&status), Some(SOON));
         }
         assert!(Reason::try_from(18).is_err(), "a new reason wants its line in the table");
     }

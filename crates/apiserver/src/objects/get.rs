@@ -14,7 +14,7 @@ use super::reader::{Reader, blocking};
 impl Reader {
     pub async fn get(&self, request: pb::GetRequest) -> Result<raw::GetResponse, Refusal> {
         let key = request.key.unwrap_or_default();
-        let name = self.object_name(&key)?;
+        let name = self.object_name(&key).await?;
         let settled = self.settle(At::from_wire(request.at)?).await?;
         let revision = match settled {
             Settled::Newest => Revision::NONE,
@@ -37,8 +37,8 @@ impl Reader {
     }
 
     /// The object a request names, if it can be one.
-    pub fn object_name<'k>(&self, key: &'k pb::ObjectKey) -> Result<ObjectName<'k>, Refusal> {
-        let kind = self.catalog.served(&key.kind)?;
+    pub async fn object_name<'k>(&self, key: &'k pb::ObjectKey) -> Result<ObjectName<'k>, Refusal> {
+        let kind = self.kind(&key.kind).await?;
         let namespace = kind.namespace(&key.namespace)?;
         match key.name.as_str() {
             "" => Err(Refusal::invalid("name", "must name an object")),

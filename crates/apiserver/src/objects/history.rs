@@ -18,7 +18,7 @@ impl Reader {
     /// after a barrier.
     pub async fn history(&self, request: pb::HistoryRequest) -> Result<raw::HistoryResponse, Refusal> {
         let key = request.key.unwrap_or_default();
-        let name = self.object_name(&key)?;
+        let name = self.object_name(&key).await?;
         self.barrier.pass().await?;
         let wanted = if request.limit == 0 { USUAL } else { request.limit };
         let max =

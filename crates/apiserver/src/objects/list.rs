@@ -48,7 +48,7 @@ struct PageLimits {
 
 impl Reader {
     pub async fn list(&self, request: pb::ListRequest) -> Result<raw::ListResponse, Refusal> {
-        let kind = self.catalog.served(&request.kind)?;
+        let kind = self.kind(&request.kind).await?;
         let selection = Selection::parse(&kind, &request.label_selector, &request.field_selector)?;
         let scope = Scope::of(kind, &request.namespace, &selection)?;
         let view = Arc::new(View { kind: scope.kind.clone(), selection, part: part(request.metadata_only) });

@@ -11,6 +11,7 @@ use super::catalog::Catalog;
 use super::error::Refusal;
 use super::freshness::Barrier;
 use super::index::Index;
+use crate::load::Load;
 use crate::replica::Halt;
 use crate::watch::Hub;
 
@@ -22,6 +23,7 @@ pub struct Reader {
     pub catalog: Arc<Catalog>,
     pub index: Arc<Index>,
     pub limits: ReadLimits,
+    pub load: Load,
     /// Watches that a compaction overtook.
     pub watches_overtaken: Counter,
     /// Stops the node when its storage fails.

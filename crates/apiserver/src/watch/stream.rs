@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use setpoint_access::Share;
 use setpoint_store::{EngineFailure, KeyValue, ReadFailure, Rejection, Store};
 use setpoint_types::Revision;
 use tokio::sync::{Notify, mpsc};
@@ -19,6 +20,7 @@ use super::ring::{PreviousMissing, Published};
 use super::router::Slot;
 use super::watcher::{State, WatchId, WatchSpec, Watcher};
 use super::watches::Watches;
+use crate::load::sentence;
 
 /// What a client sends on the stream.
 #[derive(Debug)]
@@ -105,6 +107,8 @@ pub struct WatchStream {
     sent: Revision,
     output: mpsc::Sender<Output>,
     reported: Load,
+    /// What its client has of the node's watches; none if nobody counts.
+    share: Option<Share>,
 }
 
 /// Why the task ended.
@@ -142,7 +146,14 @@ impl WatchStream {
             sent,
             output,
             reported: Load::default(),
+            share: None,
         }
+    }
+
+    /// Its watches count as its client's.
+    pub fn counted(mut self, share: Share) -> Self {
+        self.share = Some(share);
+        self
     }
 
     /// Serves the stream until the client leaves. When the client stops sending, its watches go on.
@@ -206,6 +217,10 @@ impl WatchStream {
                 .refuse(format!("the stream has {} watches, its most; open another", self.watches.len()))
                 .await;
         }
+        if let Some(Err(full)) = self.share.as_mut().map(Share::grow) {
+            let why = sentence(full, "watches", "max-watches");
+            return self.refuse(format!("etcdserver: too many requests; {why}")).await;
+        }
         let id = id.unwrap_or_else(|| self.free_id());
         let newest = self.hub.watch(self.slot, &spec.range);
         let next = spec.start.unwrap_or(newest.successor());
@@ -235,6 +250,7 @@ impl WatchStream {
     fn remove(&mut self, id: WatchId) -> bool {
         let Some(watcher) = self.watches.remove(id) else { return false };
         self.hub.unwatch(self.slot, &watcher.spec.range);
+        self.share.iter_mut().for_each(Share::shrink);
         true
     }
 

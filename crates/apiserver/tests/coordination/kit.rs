@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use setpoint_access::Authorizer;
+use setpoint_apiserver::access::Roles;
 use setpoint_apiserver::coordination::{CoordinationLimits, Coordinator, Keeper, expiry};
 use setpoint_apiserver::lease::{Deadlines, LeaseTime, Lifetime, Observed};
 use setpoint_apiserver::objects::definitions::Definitions;
@@ -126,6 +128,10 @@ impl Barrier for Passed {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn is_led(&self) -> bool {
+        true
+    }
 }
 
 pub struct Node {
@@ -146,6 +152,7 @@ impl Node {
             catalog: Arc::new(Catalog::built_in()),
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
+            load: Default::default(),
             watches_overtaken: Default::default(),
             halt: Halt::new(CancellationToken::new()),
         };
@@ -164,8 +171,10 @@ impl Node {
             number << 66 | number
         };
         let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
+        let roles = Arc::new(Roles::new(reader.store.clone(), Arc::new(Authorizer::off())));
         let writer = Writer {
             definitions,
+            roles,
             reader,
             commits: local.clone(),
             clock: local.clone(),

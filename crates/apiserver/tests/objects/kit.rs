@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use futures::future::BoxFuture;
 use prometheus_client::metrics::counter::Counter;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_apiserver::load::Load;
 use setpoint_apiserver::objects::key::ObjectName;
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::Halt;
@@ -25,14 +27,21 @@ pub struct Node {
     log_index: u64,
     /// What the leader's clock says, in milliseconds.
     pub now: u64,
+    /// Whether the node knows a leader.
+    pub led: Arc<AtomicBool>,
     _running: tokio_util::sync::DropGuard,
 }
 
-struct Passed;
+/// A leader that answers at once, if there is one.
+struct Leader(Arc<AtomicBool>);
 
-impl Barrier for Passed {
+impl Barrier for Leader {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn is_led(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -104,9 +113,11 @@ impl Node {
         let running =
             index.clone().run(store.clone(), hub.clone(), catalog.clone(), halt.clone(), stop.clone());
         tokio::spawn(running);
-        let (barrier, watches_overtaken) = (Arc::new(Passed), Counter::default());
-        let reader = Reader { store, hub, barrier, catalog, index, limits, watches_overtaken, halt };
-        Self { reader, engine, log_index: 0, now: 1_000, _running: stop.drop_guard() }
+        let led = Arc::new(AtomicBool::new(true));
+        let (barrier, watches_overtaken) = (Arc::new(Leader(led.clone())), Counter::default());
+        let load = Load::default();
+        let reader = Reader { store, hub, barrier, catalog, index, limits, load, watches_overtaken, halt };
+        Self { reader, engine, log_index: 0, now: 1_000, led, _running: stop.drop_guard() }
     }
 
     pub fn commit(&mut self, ops: Vec<Op>) -> Revision {

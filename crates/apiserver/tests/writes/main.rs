@@ -2,10 +2,14 @@
 //!
 //! - `kit`: a node without a cluster: commits go straight into the store
 //! - `script`: golden scripts, one property each, in `scripts`
+//! - `access`: golden scripts of who may do it, in `access`, through the services
 //! - `given`: the arguments of a script's command
 //! - `render`: answers as text
+//! - `restart`: what a node knows of kinds and policies when it has just started
 
+mod access;
 mod given;
 mod kit;
 mod render;
+mod restart;
 mod script;

@@ -91,3 +91,14 @@ pub fn version(version: &raw::Version) -> String {
         named.iter().filter(|(_, it)| !it.is_empty()).map(|(name, it)| format!(" {name}={it}")).collect();
     format!("@{} {word} by {}{rest}{fence} at {}", version.revision, author.principal, author.time_ms)
 }
+
+pub fn ledger(ledger: &pb::Ledger) -> String {
+    let (limits, used) = (amounts(&ledger.limits), amounts(&ledger.used));
+    format!("{}: limits={limits} used={used} since {}", ledger.name, ledger.modified_revision)
+}
+
+pub fn amounts<'a>(amounts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
+    let mut amounts: Vec<_> = amounts.into_iter().map(|(name, amount)| format!("{name}:{amount}")).collect();
+    amounts.sort();
+    amounts.join(",")
+}

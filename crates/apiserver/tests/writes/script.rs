@@ -6,9 +6,7 @@ use std::error::Error;
 
 use goldenscript::{Command, Context, Runner};
 use setpoint_api::setpoint::v1 as pb;
-use setpoint_api::setpoint::v1::guard::Guard;
-use setpoint_api::setpoint::v1::write::Write;
-use setpoint_apiserver::objects::write::Caller;
+use setpoint_apiserver::access::Caller;
 use setpoint_objects::Subresource;
 use setpoint_store::commit::{Commit, Op};
 use setpoint_store::{Epoch, LeaseName};
@@ -35,7 +33,8 @@ impl Runner for Script {
         self.node.local.pass_time(1);
         let name = command.name.as_str();
         if self.open.is_some() && name != "end" {
-            return Ok(self.collect(name, &given));
+            given.collect(name, self.open.as_mut().expect("a transaction is open"));
+            return Ok(String::new());
         }
         Ok(match name {
             "begin" => {
@@ -44,7 +43,7 @@ impl Runner for Script {
             }
             "end" => self.transact(&given),
             "as" => {
-                self.caller = Caller { principal: given.word(0), ..Caller::default() };
+                self.caller = Caller { principal: given.principal(), ..Caller::default() };
                 String::new()
             }
             "hold" | "vacate" => self.lease(name, &given),
@@ -53,7 +52,8 @@ impl Runner for Script {
                 self.node.local.apply(setpoint_store::command::Command::Compact { revision })?;
                 String::new()
             }
-            "get" | "history" | "ledger" => self.read(name, &given),
+            "get" | "history" => self.read(name, &given),
+            "ledger" | "ledgers" | "reservations" => self.ledgers(name, &given),
             _ => self.write(name, &given),
         })
     }
@@ -61,7 +61,7 @@ impl Runner for Script {
 
 impl Script {
     fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         Self { runtime, node: Node::new(), caller: Caller::default(), open: None }
     }
 
@@ -130,49 +130,6 @@ impl Script {
         }
     }
 
-    /// Adds a part to the transaction that is open.
-    fn collect(&mut self, name: &str, given: &Given) -> String {
-        let request = self.open.as_mut().expect("a transaction is open");
-        let guard = |guard| pb::Guard { guard: Some(guard) };
-        let write = match name {
-            "guard" => {
-                let made = if let Some(fence) = given.fence() {
-                    Guard::Fence(fence)
-                } else if given.text("ledger").is_empty() {
-                    Guard::Object(pb::ObjectAt { key: Some(given.key()), revision: given.number("rev") })
-                } else {
-                    Guard::Headroom(pb::Headroom {
-                        ledger: given.text("ledger"),
-                        amounts: given.amounts("amounts"),
-                    })
-                };
-                request.guards.push(guard(made));
-                return String::new();
-            }
-            "create" => Write::Create(given.object()),
-            "update" => Write::Update(given.object()),
-            "status" => Write::UpdateStatus(given.object()),
-            "apply" => {
-                Write::Apply(pb::ApplyWrite { object: Some(given.object()), ..pb::ApplyWrite::default() })
-            }
-            "delete" => {
-                Write::Delete(pb::DeleteWrite { key: Some(given.key()), ..pb::DeleteWrite::default() })
-            }
-            "reserve" => Write::Reserve(pb::Reserve {
-                ledger: given.word(0),
-                owner: given.word(1),
-                amounts: given.amounts("amounts"),
-            }),
-            "release" => Write::Release(pb::Release { ledger: given.word(0), owner: given.word(1) }),
-            "limits" => {
-                Write::Limits(pb::LedgerLimits { ledger: given.word(0), limits: given.amounts("amounts") })
-            }
-            other => panic!("unknown command in a transaction: {other}"),
-        };
-        request.writes.push(pb::Write { write: Some(write) });
-        String::new()
-    }
-
     fn transact(&mut self, given: &Given) -> String {
         let mut request = self.open.take().expect("a transaction is open");
         request.options = given.options();
@@ -214,7 +171,7 @@ impl Script {
                     render::object(&it.object.unwrap_or_default().encode_to_vec())
                 })
             }
-            "history" => {
+            _ => {
                 let request = pb::HistoryRequest { key: Some(given.key()), ..pb::HistoryRequest::default() };
                 let got = self.runtime.block_on(reader.history(request));
                 let lines = |it: setpoint_api::raw::v1::HistoryResponse| {
@@ -222,10 +179,46 @@ impl Script {
                 };
                 render::outcome(got, lines)
             }
-            _ => match reader.store.ledger(&given.word(0)).expect("readable") {
-                Some(ledger) => format!("{ledger:?}"),
-                None => "none".to_owned(),
-            },
+        }
+    }
+
+    fn ledgers(&self, name: &str, given: &Given) -> String {
+        let reader = &self.node.writer.reader;
+        let exact = |revision| pb::ReadAt { at: Some(pb::read_at::At::Exact(revision)) };
+        let at = Some(given.number("at")).filter(|at| *at > 0).map(exact);
+        let (limit, after) = (given.number("limit") as u32, given.text("after"));
+        let listed = |revision: u64, mut lines: Vec<String>, more: bool| {
+            lines.insert(0, format!("@{revision}{}", if more { " more" } else { "" }));
+            lines.join("\n")
+        };
+        match name {
+            "ledger" => {
+                let got =
+                    self.runtime.block_on(reader.ledger(pb::GetLedgerRequest { ledger: given.word(0), at }));
+                render::outcome(got, |it| render::ledger(&it.ledger.unwrap_or_default()))
+            }
+            "ledgers" => {
+                let request = pb::ListLedgersRequest { prefix: given.text("prefix"), at, limit, after };
+                let got = self.runtime.block_on(reader.ledgers(request));
+                render::outcome(got, |it| {
+                    listed(it.revision, it.ledgers.iter().map(render::ledger).collect(), it.more)
+                })
+            }
+            _ => {
+                let request = pb::ReservationsRequest { ledger: given.word(0), at, limit, after };
+                let got = self.runtime.block_on(reader.reservations(request));
+                let line = |it: &pb::Reservation| {
+                    format!(
+                        "{} has {} since {}",
+                        it.owner,
+                        render::amounts(&it.amounts),
+                        it.modified_revision
+                    )
+                };
+                render::outcome(got, |it| {
+                    listed(it.revision, it.reservations.iter().map(line).collect(), it.more)
+                })
+            }
         }
     }
 }
@@ -253,6 +246,7 @@ scripts! {
     dry_run,
     fences,
     generation,
+    ledger_reads,
     ledgers,
     namespaces,
     operations,

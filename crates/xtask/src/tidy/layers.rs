@@ -134,6 +134,8 @@ mod tests {
         assert!(allows("setpoint-apiserver", "setpoint-objects", None));
         assert!(!allows("setpoint-cli", "setpoint-objects", None));
         assert!(!allows("setpoint-cli", "setpoint-access", None));
+        assert!(!allows("setpoint-runtime", "setpoint-store", None));
+        assert!(!allows("setpoint-runtime", "setpoint-apiserver", None));
     }
 
     #[test]

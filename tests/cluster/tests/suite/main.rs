@@ -1,17 +1,24 @@
 //! Clusters of real processes under faults, one file per kind.
 
+mod access;
+mod access_etcd;
+mod ambiguous;
 mod backup;
 mod bad_objects;
 mod coordination;
 mod crash_points;
+mod deletion;
 mod disk;
 mod failover;
+mod fences;
+mod informers;
 mod input;
 mod kills;
 mod leases;
 mod limits;
 mod members;
 mod metrics;
+mod overload;
 mod partitions;
 mod pki;
 mod reflection;
@@ -19,3 +26,6 @@ mod rejoin;
 mod shutdown;
 mod space;
 mod tls;
+mod transactions;
+mod watches;
+mod writers;

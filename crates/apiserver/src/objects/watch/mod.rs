@@ -15,4 +15,4 @@ mod initial;
 mod open;
 mod stream;
 
-pub use stream::WatchAnswers;
+pub use stream::{Held, WatchAnswers};

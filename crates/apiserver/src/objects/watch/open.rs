@@ -9,7 +9,7 @@ use setpoint_types::Revision;
 use tokio::time::Instant;
 
 use super::initial::{Initial, Source};
-use super::stream::{WatchAnswers, Watching};
+use super::stream::{Held, WatchAnswers, Watching};
 use crate::objects::error::Refusal;
 use crate::objects::event::View;
 use crate::objects::feed::Feed;
@@ -36,7 +36,16 @@ enum Start {
 
 impl Reader {
     pub async fn watch(&self, request: pb::WatchRequest) -> Result<WatchAnswers, Refusal> {
-        let kind = self.catalog.served(&request.kind)?;
+        self.watch_holding(request, Held::default()).await
+    }
+
+    /// The same, for a client that holds something for it.
+    pub async fn watch_holding(
+        &self,
+        request: pb::WatchRequest,
+        held: Held,
+    ) -> Result<WatchAnswers, Refusal> {
+        let kind = self.kind(&request.kind).await?;
         let selection = Selection::parse(&kind, &request.label_selector, &request.field_selector)?;
         let scope = Scope::of(kind, &request.namespace, &selection)?;
         let view = Arc::new(View { kind: scope.kind.clone(), selection, part: part(request.metadata_only) });
@@ -57,6 +66,7 @@ impl Reader {
             reader: self.clone(),
             view,
             initial,
+            held,
             position: after,
             bookmark_interval,
             sent_at: Instant::now(),

@@ -1,13 +1,15 @@
 //! One watch: what it sends, in order, for as long as it lasts.
 //!
-//! A bookmark at R promises that everything up to R was sent (O2). It comes when nothing was sent for an interval, and
-//! before the stream ends because its time is up. Events of one revision are always in one answer (O3).
+//! A bookmark at R promises that everything up to R was sent (O2). It comes when nothing was sent for an interval, as long
+//! as this node knows a leader (O6), and before the stream ends because its time is up. Events of one revision are always
+//! in one answer (O3).
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
+use setpoint_access::Share;
 use setpoint_api::raw::{RawEvent, RawWatchResponse};
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::ReadFailure;
@@ -15,6 +17,7 @@ use setpoint_types::Revision;
 use tokio::time::{Instant, sleep_until};
 
 use super::initial::Initial;
+use crate::load::Seat;
 use crate::objects::error::Refusal;
 use crate::objects::event::{self, View};
 use crate::objects::feed::{Batch, Feed, FeedEnd};
@@ -30,12 +33,21 @@ pub struct Watching {
     pub feed: Feed,
     /// What is left of it.
     pub initial: Option<Initial>,
+    pub held: Held,
     /// Everything up to here was sent, once the initial state was.
     pub position: Revision,
     pub bookmark_interval: Duration,
     /// When something was last sent.
     pub sent_at: Instant,
     pub deadline: Instant,
+}
+
+/// What its client holds for a watch, and gives back with it.
+#[derive(Default)]
+pub struct Held {
+    /// Until the initial state is sent: from then on a watch only waits.
+    pub seat: Option<Seat>,
+    pub watches: Option<Share>,
 }
 
 /// What comes next.
@@ -66,6 +78,7 @@ impl Watching {
                 Ok(Some(chunk)) => return Next::Answer(chunk),
                 Ok(None) => {
                     self.initial = None;
+                    self.held.seat = None;
                     return Next::Answer(only(event::bookmark(self.position, true)));
                 }
                 Err(failure) => return self.initial_failed(failure),
@@ -99,7 +112,12 @@ impl Watching {
             }
             let bookmark_at = self.sent_at + self.bookmark_interval;
             if Instant::now() >= bookmark_at {
-                return Ok(Next::Answer(only(event::bookmark(self.position, false))));
+                if self.reader.barrier.is_led() {
+                    return Ok(Next::Answer(only(event::bookmark(self.position, false))));
+                }
+                // Silence is how a client finds out that this node is cut off and would tell it nothing new.
+                self.sent_at = Instant::now();
+                continue;
             }
             tokio::select! {
                 () = self.feed.changed() => {}

@@ -37,7 +37,10 @@ pub fn stored(kv: &KeyValue) -> Option<Object> {
 
 /// As it is to be stored.
 pub fn encoded(object: &Object) -> Bytes {
-    let json = |value: &Value| if value.is_null() { Bytes::new() } else { value.to_string().into() };
+    // Writing into bytes is several times faster than formatting; a value cannot fail to be written.
+    let written =
+        |value: &Value| serde_json::to_vec(value).unwrap_or_else(|_| value.to_string().into_bytes());
+    let json = |value: &Value| if value.is_null() { Bytes::new() } else { written(value).into() };
     let object = pb::Object {
         kind: object.kind.clone(),
         metadata: Some(wire_metadata(&object.metadata)),

@@ -1,5 +1,6 @@
 //! What policies make of a write: some change the object, then all judge it.
 
+use serde_json::Value;
 use setpoint_admission::policy::{Note, Request, Review, Verdict};
 use setpoint_admission::{Budget, PolicySet};
 use setpoint_objects::write::Draft;
@@ -17,6 +18,10 @@ pub struct Asked<'a> {
     pub policies: &'a PolicySet,
     pub options: &'a Options,
     pub before: Option<&'a Object>,
+    /// Of whoever writes. Like the namespace only filled in if there are policies.
+    pub groups: Vec<String>,
+    /// The Namespace object of what is written, if it is in one that has an object.
+    pub namespace: Option<Value>,
 }
 
 impl Asked<'_> {
@@ -31,7 +36,7 @@ impl Asked<'_> {
             request: self.request(draft.object(), self.written(), status),
             object: Some(&new),
             old_object: old.as_ref(),
-            namespace_object: None,
+            namespace_object: self.namespace.as_ref(),
         };
         let mutated = self.policies.mutate(&review, budget);
         let warnings = self.settled(mutated.verdict)?;
@@ -67,7 +72,7 @@ impl Asked<'_> {
             request: self.request(named, operation, status),
             object: new.as_ref(),
             old_object: old.as_ref(),
-            namespace_object: None,
+            namespace_object: self.namespace.as_ref(),
         };
         self.settled(self.policies.judge(&review, budget))
     }
@@ -81,7 +86,7 @@ impl Asked<'_> {
             operation,
             status,
             user: &self.options.author.principal,
-            groups: &[],
+            groups: &self.groups,
             kind: &object.kind,
             namespace: &object.metadata.namespace,
             name: &object.metadata.name,

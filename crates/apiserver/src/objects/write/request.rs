@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 use super::commit::{Extra, LedgerOp};
 use super::convert;
 use super::intent::{DeleteRequest, Intent, PatchRequest, Target};
-use super::options::{Caller, Options, fence};
+use super::options::{Options, fence};
 use super::writer::Writer;
+use crate::access::Caller;
 use crate::objects::error::Refusal;
 
 impl Writer {
@@ -113,7 +114,8 @@ impl Writer {
         let options = options("transact", &request, request.options.clone(), caller)?;
         let mut extra = Extra::default();
         for (place, guard) in request.guards.into_iter().enumerate() {
-            let guard = self.guard(guard).map_err(|refusal| refusal.within(&format!("guards[{place}]")))?;
+            let guard =
+                self.guard(guard).await.map_err(|refusal| refusal.within(&format!("guards[{place}]")))?;
             extra.guards.push(guard);
         }
         let (mut intents, mut places) = (Vec::new(), Vec::new());
@@ -143,7 +145,7 @@ impl Writer {
         Ok(answers.results.pop().unwrap_or_default().into_write())
     }
 
-    fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
+    async fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
         match guard.guard {
             Some(WireGuard::Fence(it)) => Ok(Guard::Fence(fence(it)?)),
             Some(WireGuard::Headroom(it)) => Ok(Guard::Headroom {
@@ -152,7 +154,7 @@ impl Writer {
             }),
             Some(WireGuard::Object(it)) => {
                 let key = it.key.unwrap_or_default();
-                let key = self.reader.object_name(&key)?.key();
+                let key = self.reader.object_name(&key).await?.key();
                 Ok(Guard::Revision { key, revision: Revision::new(it.revision) })
             }
             None => Err(Refusal::invalid("guard", "is missing; leave empty guards out")),

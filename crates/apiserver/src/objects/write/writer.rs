@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use setpoint_admission::Budget;
+use setpoint_admission::{Budget, PolicySet};
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_consensus::Clock;
 use setpoint_objects::owners::VisibleOwner;
@@ -20,9 +20,11 @@ use setpoint_types::{KeyRange, Revision};
 use super::admit;
 use super::commit::{self, Change, Commits, Extra, KeyOp, Setback};
 use super::convert;
+use super::giving;
 use super::intent::{Decision, Intent};
 use super::options::{Draw, Options};
 use super::policies::Asked;
+use crate::access::Roles;
 use crate::coordination::LEASE;
 use crate::objects::catalog::{Kind, Rules};
 use crate::objects::definitions::{ADMISSION_POLICY, Definitions, KIND_DEFINITION};
@@ -35,6 +37,7 @@ pub struct Writer {
     pub reader: Reader,
     pub commits: Arc<dyn Commits>,
     pub definitions: Arc<Definitions>,
+    pub roles: Arc<Roles>,
     pub clock: Arc<dyn Clock>,
     pub draw: Draw,
     pub limits: WriteLimits,
@@ -78,6 +81,8 @@ pub enum Done {
 impl Writer {
     /// Does everything a request wants at one revision, or nothing.
     pub async fn write(&self, intents: &[Intent], extra: &Extra, options: &Options) -> Result<Done, Refusal> {
+        self.catch_up().await?;
+        self.prove_roles(intents).await?;
         let mut current = false;
         let mut draws = 0;
         for _ in 0..self.limits.attempts {
@@ -128,8 +133,21 @@ impl Writer {
         Err(Refusal::new(Reason::Conflict, text))
     }
 
-    /// A kind or policy that was just written is in force before its writer is answered.
+    /// A node that was away knows only the policies of then. It decides nothing before it has those of now.
+    async fn catch_up(&self) -> Result<(), Refusal> {
+        if !self.definitions.is_caught_up() {
+            self.reader.barrier.pass().await?;
+            self.refresh_definitions().await?;
+            self.definitions.note_caught_up();
+        }
+        Ok(())
+    }
+
+    /// A kind, policy or role that was just written is in force before its writer is answered.
     async fn note_definitions(&self, intents: &[Intent]) -> Result<(), Refusal> {
+        if giving::decides_access(intents) {
+            self.refresh_roles().await?;
+        }
         if !intents.iter().any(|it| [KIND_DEFINITION, ADMISSION_POLICY].contains(&it.kind())) {
             return Ok(());
         }
@@ -163,7 +181,7 @@ impl Writer {
             let prepared = self.prepare_one(intent, options, &mut prepared).await;
             prepared.map_err(|refusal| intent.named(refusal))?;
         }
-        prepared.hold_namespaces();
+        prepared.hold();
         Ok(prepared)
     }
 
@@ -191,8 +209,9 @@ impl Writer {
         let written =
             self.decide(intent, &kind, &key, stored.as_ref(), Fresh { uid: &uid, suffix: &suffix }, options)?;
         if stored.is_none() && !prepared.makes_namespace(&key.namespace) {
-            prepared.namespaces.extend(self.namespace(&key).await?);
+            prepared.held.extend(self.namespace(&key).await?);
         }
+        prepared.held.extend(self.giving(options, stored.as_ref(), &written.outcome).await?);
         let op = match &written.outcome {
             Outcome::Put(_) => Some(KeyOp::Put(written.encoded.clone())),
             Outcome::Gone(_) => Some(KeyOp::Delete),
@@ -226,7 +245,7 @@ impl Writer {
         };
         let decision = intent.decide(&kind.for_rules(), key, stored, fresh, &context)?;
         let (policies, mut budget) = (self.definitions.policies(), Budget::for_request());
-        let asked = Asked { policies: &policies, options, before: stored };
+        let asked = self.asked(&policies, options, stored, &key.namespace);
         let (outcome, warnings, taken) = match decision {
             Decision::Final(outcome) => {
                 let warnings = asked.judge(None, false, &mut budget)?;
@@ -253,7 +272,24 @@ impl Writer {
         Ok(Written { outcome, encoded, warnings, taken })
     }
 
-    async fn stored(&self, key: Bytes) -> Result<Option<Object>, Refusal> {
+    fn asked<'a>(
+        &self,
+        policies: &'a PolicySet,
+        options: &'a Options,
+        before: Option<&'a Object>,
+        namespace: &str,
+    ) -> Asked<'a> {
+        if policies.is_empty() {
+            return Asked { policies, options, before, groups: Vec::new(), namespace: None };
+        }
+        let groups = options.principal.groups().iter().map(|group| group.to_string()).collect();
+        let name = ObjectName { kind: "Namespace", namespace: "", name: namespace };
+        let found = self.reader.store.range(&Range::latest(KeyRange::Single(name.key()))).ok();
+        let found = found.filter(|_| !namespace.is_empty()).and_then(|it| convert::stored(it.kvs.first()?));
+        Asked { policies, options, before, groups, namespace: found.as_ref().map(admit::json_of) }
+    }
+
+    pub(super) async fn stored(&self, key: Bytes) -> Result<Option<Object>, Refusal> {
         let read = Range::latest(KeyRange::Single(key));
         let result = match self.reader.store.range_soon(&read) {
             Some(result) => result,
@@ -343,8 +379,8 @@ fn only_coordination() -> Refusal {
 struct Prepared {
     changes: Vec<Change>,
     written: Vec<Written>,
-    /// Namespaces of new objects, which have to stay.
-    namespaces: Vec<Change>,
+    /// What new objects stand on, their namespaces for one, and has to stay as it was read.
+    held: Vec<Change>,
 }
 
 impl Prepared {
@@ -353,11 +389,11 @@ impl Prepared {
         self.changes.iter().any(|it| it.key == key && matches!(it.op, Some(KeyOp::Put(_))))
     }
 
-    /// Guards the namespaces that are not guarded by being written.
-    fn hold_namespaces(&mut self) {
-        for namespace in std::mem::take(&mut self.namespaces) {
-            if !self.changes.iter().any(|it| it.key == namespace.key) {
-                self.changes.push(namespace);
+    /// Guards what is not guarded by being written.
+    fn hold(&mut self) {
+        for held in std::mem::take(&mut self.held) {
+            if !self.changes.iter().any(|it| it.key == held.key) {
+                self.changes.push(held);
             }
         }
     }
