@@ -39,7 +39,7 @@ pub(crate) mod reader;
 mod scope;
 mod selection;
 pub(crate) mod service;
-mod token;
+pub mod token;
 pub mod watch;
 pub mod write;
 

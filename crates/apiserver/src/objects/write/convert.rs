@@ -14,11 +14,15 @@ use setpoint_objects::{ManagedFields, Metadata, Object, Operation, OwnerReferenc
 use setpoint_store::KeyValue;
 
 use crate::objects::error::Refusal;
+use crate::objects::key::ObjectName;
 
 /// An object as a request carries it.
 pub fn incoming(object: pb::Object) -> Result<Incoming, Refusal> {
     let metadata = metadata(object.metadata.unwrap_or_default());
-    Incoming::decode(&object.kind, metadata, &object.spec, &object.status).map_err(refused)
+    let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+    let about = ObjectName { kind: &object.kind, namespace: &namespace, name: &name };
+    Incoming::decode(&object.kind, metadata, &object.spec, &object.status)
+        .map_err(|refusal| refused(refusal).about(about))
 }
 
 /// An object as it is stored. None if these bytes are none, which only damage or another program can make them.

@@ -43,7 +43,7 @@ impl Options {
             pb::write_options::FieldValidation::Warn => FieldValidation::Warn,
             pb::write_options::FieldValidation::Ignore => FieldValidation::Ignore,
         };
-        let fence = options.fence.map(fence).transpose()?;
+        let fence = options.fence.map(fence).transpose().map_err(|refusal| refusal.within("options"))?;
         let operation = operation(&options.operation, caller, request)?;
         let author = Author {
             principal: caller.principal.as_str().to_owned(),

@@ -155,7 +155,8 @@ impl Writer {
         let mut prepared = Prepared::default();
         prepared.decided.rules = rules.revision;
         for intent in intents {
-            self.prepare_one(intent, options, rules, &mut prepared).await?;
+            let prepared = self.prepare_one(intent, options, rules, &mut prepared).await;
+            prepared.map_err(|refusal| intent.named(refusal))?;
         }
         prepared.check_closed()?;
         prepared.hold();
@@ -175,7 +176,7 @@ impl Writer {
         let stored_key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
         if prepared.decided.changes.iter().any(|change| change.key == stored_key) {
             let text = format!("{} {} is written twice; make it one write", kind.name(), key.name);
-            return Err(Refusal::new(Reason::Invalid, text));
+            return Err(Refusal::new(Reason::Invalid, text).naming("writes", "name an object twice"));
         }
         if kind.name() == LEASE && intent.writes_status() {
             return Err(only_coordination());
@@ -283,7 +284,8 @@ impl Writer {
             let (has, most) = (encoded.len(), self.limits.object_bytes);
             let text =
                 format!("the object would have {has} bytes, the most is {most}; make it smaller, or several");
-            return Err(Refusal::new(Reason::TooLarge, text));
+            let problem = format!("would have {has} bytes, the most is {most}");
+            return Err(Refusal::new(Reason::TooLarge, text).naming("object", problem));
         }
         Ok(Written { outcome, encoded, warnings, taken })
     }
