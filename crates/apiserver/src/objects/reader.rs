@@ -90,6 +90,15 @@ impl Reader {
     }
 }
 
+/// Does what may take long while another thread takes over from this async worker. In a runtime of a single thread, as in
+/// tests, there is nobody to take over.
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 /// Runs a read that may take long outside the async workers.
 pub async fn blocking<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     let stopping = |_| Refusal::new(Reason::Unavailable, "this node is stopping; try another one");
