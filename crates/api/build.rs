@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
+/// Whose maps have an order: encoded again, a request is the same bytes, and an operation id recognises its repetition.
+const IN_ORDER: &str = ".setpoint.v1";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
@@ -28,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // `Bytes` instead of `Vec<u8>`: a decoded key or value shares the buffer it arrived in.
         .bytes(".")
+        .btree_map(IN_ORDER)
         .codec_path("crate::codec::SizedCodec")
         .include_file("modules.rs")
         .compile_fds(descriptors.clone())?;
@@ -66,6 +70,7 @@ fn compile_raw(descriptors: &FileDescriptorSet, out: &Path) -> Result<(), Box<dy
 
     let mut builder = tonic_prost_build::configure()
         .bytes(".")
+        .btree_map(IN_ORDER)
         .codec_path("crate::codec::SizedCodec")
         .build_client(false)
         .out_dir(out)

@@ -1,6 +1,6 @@
 //! Keep-alives: no log entry, no barrier unless the local copy does not know the hold.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_store::command::Range;
@@ -66,7 +66,7 @@ impl Coordinator {
         hold.map_err(|damaged| reader.storage_failure(&damaged.into()))
     }
 
-    fn observed(&self, observed: HashMap<String, u64>) -> Result<Observed, Refusal> {
+    fn observed(&self, observed: BTreeMap<String, u64>) -> Result<Observed, Refusal> {
         let most = self.limits.observed;
         if observed.len() > most || observed.keys().any(|kind| kind.len() > KIND_BYTES_MAX) {
             let text =

@@ -8,9 +8,9 @@ use super::acquire::raced;
 use super::object;
 use super::state::object_key;
 use super::{Coordinator, holder_name, lease_name};
+use crate::access::Caller;
 use crate::lease::Observed;
 use crate::objects::Refusal;
-use crate::objects::write::Caller;
 use crate::objects::write::convert;
 use crate::objects::write::options::Options;
 

@@ -116,7 +116,7 @@ fn read_labels(metadata: &Bytes, labels: &mut Vec<(String, String)>) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
 
     use prost::Message;
     use setpoint_api::setpoint::v1 as pb;
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn labels_and_selectable_fields_are_read_and_nothing_else() {
-        let labels = HashMap::from([("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())]);
+        let labels = BTreeMap::from([("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())]);
         let metadata = pb::Metadata {
             name: "web".into(),
-            annotations: HashMap::from([("note".into(), "n".into())]),
+            annotations: BTreeMap::from([("note".into(), "n".into())]),
             labels,
             ..Default::default()
         };

@@ -119,7 +119,7 @@ impl Catalog {
         }
     }
 
-    /// The kind of a request.
+    /// The kind of a request, as far as this node knows.
     pub fn served(&self, kind: &str) -> Result<Arc<Kind>, Refusal> {
         self.get(kind).ok_or_else(|| {
             let text = if kind.is_empty() {

@@ -20,15 +20,14 @@ use setpoint_store::{KeyValue, PageMax, ReadFailure, Store};
 use setpoint_types::kinds::{
     AdmissionPolicySpec, DefinedColumn, DefinedColumnType, KindDefinitionSpec, KindScope,
 };
-use setpoint_types::{ColumnType, KeyRange, Revision};
+use setpoint_types::{ColumnType, Revision};
 use tokio_util::sync::CancellationToken;
 
 use super::catalog::{Catalog, Kind, Rules};
 use super::error::Refusal;
-use super::feed::{Feed, FeedEnd};
-use super::key;
 use super::reader::{Reader, blocking};
 use super::write::convert;
+use super::{feed, key};
 use crate::replica::Halt;
 use crate::watch::Hub;
 
@@ -40,7 +39,6 @@ pub fn is_rule(kind: &str) -> bool {
     [KIND_DEFINITION, ADMISSION_POLICY].contains(&kind)
 }
 
-const HISTORY_BYTES: usize = 1 << 20;
 /// What is read at a time.
 const PAGE: PageMax = PageMax { keys: 64, bytes: 4 << 20 };
 /// How often reading them all may be overtaken by a compaction.
@@ -193,36 +191,9 @@ impl Definitions {
 
     /// Follows the stored definitions until `stop`, or until the node's storage fails.
     pub async fn run(self: Arc<Self>, hub: Arc<Hub>, halt: Halt, stop: CancellationToken) {
-        let follow = async {
-            loop {
-                match self.follow(&hub).await {
-                    Ok(()) | Err(FeedEnd::Overtaken { .. }) => {}
-                    Err(FeedEnd::Storage(failure)) => return halt.because(&failure),
-                    Err(FeedEnd::Stopping) => return,
-                }
-            }
-        };
-        stop.run_until_cancelled(follow).await;
-    }
-
-    async fn follow(self: &Arc<Self>, hub: &Arc<Hub>) -> Result<(), FeedEnd> {
-        let newest = hub.newest();
-        let open = |range: KeyRange| Feed::open(hub, &self.store, range, newest);
-        let (mut kinds, mut policies) =
-            (open(key::of_kind(KIND_DEFINITION)), open(key::of_kind(ADMISSION_POLICY)));
-        loop {
-            let this = self.clone();
-            let refreshed = tokio::task::spawn_blocking(move || this.refresh()).await;
-            if let Err(ReadFailure::Engine(failure)) = refreshed.map_err(|_| FeedEnd::Stopping)? {
-                return Err(failure.into());
-            }
-            tokio::select! {
-                () = kinds.changed() => {}
-                () = policies.changed() => {}
-            }
-            while kinds.take(HISTORY_BYTES).await?.more {}
-            while policies.take(HISTORY_BYTES).await?.more {}
-        }
+        let ranges = [key::of_kind(KIND_DEFINITION), key::of_kind(ADMISSION_POLICY)];
+        let store = self.store.clone();
+        feed::keep_in_step(&hub, &store, ranges, halt, stop, move || self.refresh().map(drop)).await;
     }
 }
 

@@ -24,11 +24,18 @@ use crate::replica::Replica;
 /// Passes once everything committed before the call can be read here. A seam, so that tests need no cluster.
 pub trait Barrier: Send + Sync + 'static {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>>;
+
+    /// False while this node knows no leader: then it may fall behind without noticing.
+    fn is_led(&self) -> bool;
 }
 
 impl Barrier for Replica {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(async { Ok(self.read_barrier().await?) })
+    }
+
+    fn is_led(&self) -> bool {
+        self.leader().is_some()
     }
 }
 

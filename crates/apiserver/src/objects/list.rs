@@ -61,7 +61,7 @@ impl Reader {
         let page = if request.r#continue.is_empty() {
             self.first_page(at, &scope, &view, limits).await?
         } else {
-            let token = Token::decode(&request.r#continue, &request)?;
+            let token = Token::decode(&request.r#continue, &request, &scope.range)?;
             self.settle(At::Exact(token.revision)).await?;
             self.later_page(token, &scope, &view, limits).await?
         };

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use setpoint_access::Authorizer;
+use setpoint_apiserver::access::Roles;
 use setpoint_apiserver::coordination::{CoordinationLimits, Coordinator, Keeper, expiry};
 use setpoint_apiserver::lease::{Deadlines, LeaseTime, Lifetime, Observed};
 use setpoint_apiserver::objects::definitions::Definitions;
@@ -126,6 +128,10 @@ impl Barrier for Passed {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn is_led(&self) -> bool {
+        true
+    }
 }
 
 pub struct Node {
@@ -166,7 +172,9 @@ impl Node {
             let number = u128::from(drawn.fetch_add(1, Ordering::Relaxed));
             number << 66 | number
         };
+        let roles = Arc::new(Roles::new(reader.store.clone(), Arc::new(Authorizer::off())));
         let writer = Writer {
+            roles,
             reader,
             commits: local.clone(),
             clock: local.clone(),

@@ -1,7 +1,8 @@
 //! A node without a cluster. Objects are written as commits, straight into the store.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,14 +28,21 @@ pub struct Node {
     log_index: u64,
     /// What the leader's clock says, in milliseconds.
     pub now: u64,
+    /// Whether the node knows a leader.
+    pub led: Arc<AtomicBool>,
     _running: tokio_util::sync::DropGuard,
 }
 
-struct Passed;
+/// A leader that answers at once, if there is one.
+struct Leader(Arc<AtomicBool>);
 
-impl Barrier for Passed {
+impl Barrier for Leader {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn is_led(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -57,7 +65,7 @@ impl Draft {
         let metadata = pb::Metadata {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
-            labels: self.labels.iter().cloned().collect::<HashMap<_, _>>(),
+            labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
             ..Default::default()
         };
         let object = pb::Object {
@@ -106,7 +114,8 @@ impl Node {
         let running =
             index.clone().run(store.clone(), hub.clone(), catalog.clone(), halt.clone(), stop.clone());
         tokio::spawn(running);
-        let (barrier, watches_overtaken) = (Arc::new(Passed), Counter::default());
+        let led = Arc::new(AtomicBool::new(true));
+        let (barrier, watches_overtaken) = (Arc::new(Leader(led.clone())), Counter::default());
         let definitions = Arc::new(Definitions::new(store.clone(), catalog.clone()));
         let load = Load::default();
         let reader = Reader {
@@ -121,7 +130,7 @@ impl Node {
             watches_overtaken,
             halt,
         };
-        Self { reader, engine, log_index: 0, now: 1_000, _running: stop.drop_guard() }
+        Self { reader, engine, log_index: 0, now: 1_000, led, _running: stop.drop_guard() }
     }
 
     pub fn commit(&mut self, ops: Vec<Op>) -> Revision {

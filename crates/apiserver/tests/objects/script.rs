@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -183,6 +184,10 @@ impl Runner for Script {
                     ..defaults
                 };
                 self.restart(or("ring", 1 << 20), limits);
+                Ok(String::new())
+            }
+            "leader" => {
+                self.node.led.store(given.word(0) != "lost", Ordering::Relaxed);
                 Ok(String::new())
             }
             "wait" => {

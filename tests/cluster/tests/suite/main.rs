@@ -1,10 +1,17 @@
 //! Clusters of real processes under faults, one file per kind.
 
+mod access;
+mod access_etcd;
+mod ambiguous;
 mod backup;
+mod bad_objects;
 mod coordination;
 mod crash_points;
+mod deletion;
 mod disk;
 mod failover;
+mod fences;
+mod informers;
 mod input;
 mod kills;
 mod leases;
@@ -14,8 +21,12 @@ mod metrics;
 mod overload;
 mod partitions;
 mod pki;
+mod reflection;
 mod rejoin;
 mod rules;
 mod shutdown;
 mod space;
 mod tls;
+mod transactions;
+mod watches;
+mod writers;

@@ -27,7 +27,9 @@ pub fn admit(
 ) -> Result<(), Refusal> {
     let problems = match &kind.rules {
         Rules::BuiltIn(rules) => {
-            let mut problems = rules.validate(before.map(typed).as_ref(), &typed(object));
+            let metadata = before.map(|before| typed_metadata(&before.metadata));
+            let old = before.zip(metadata.as_ref()).map(|(before, metadata)| parts(before, metadata));
+            let mut problems = rules.validate_parts(old, parts(object, &typed_metadata(&object.metadata)));
             if problems.is_empty() {
                 problems = defined(before, object, taken);
             }
@@ -50,7 +52,7 @@ pub fn admit(
 /// The same for an object that the server itself makes, of a built-in kind that defines nothing.
 pub fn admit_own(kind: &Kind, object: &Object) -> Result<(), Refusal> {
     let Rules::BuiltIn(rules) = &kind.rules else { return Ok(()) };
-    let problems = rules.validate(None, &typed(object));
+    let problems = rules.validate_parts(None, parts(object, &typed_metadata(&object.metadata)));
     if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
 }
 
@@ -103,14 +105,9 @@ pub fn invalid(problems: Vec<types::FieldProblem>) -> Refusal {
     refusal
 }
 
-/// The object as the kinds' types know it.
-fn typed(object: &Object) -> types::Object {
-    types::Object {
-        kind: object.kind.clone(),
-        metadata: typed_metadata(&object.metadata),
-        spec: object.spec.clone(),
-        status: object.status.clone(),
-    }
+/// The object as the kinds' types know it. Spec and status are large and stay where they are.
+fn parts<'a>(object: &'a Object, metadata: &'a types::Metadata) -> types::Parts<'a> {
+    types::Parts { metadata, spec: &object.spec, status: &object.status }
 }
 
 fn typed_metadata(metadata: &Metadata) -> types::Metadata {

@@ -149,7 +149,9 @@ pub fn setback(error: CommitError, options: &Options, extra: &Extra) -> Setback 
     let refusal = match error {
         CommitError::NoSpace => no_space(),
         CommitError::Proposal(ProposeError::Rejected(rejection)) => match rejection {
-            Rejection::Guard { index, found } if index < own => own_guard(&extra.guards[index], found),
+            Rejection::Guard { index, found } if index < own => {
+                own_guard(&extra.guards[index], found).naming(format!("guards[{index}]"), "does not hold")
+            }
             Rejection::Guard { found: Found::Lease(state), .. } => fenced(options, state),
             Rejection::Guard { .. } => return Setback::Race,
             Rejection::NoHeadroom { op, left } => no_headroom(extra, op, left),
@@ -165,41 +167,48 @@ pub fn setback(error: CommitError, options: &Options, extra: &Extra) -> Setback 
 fn own_guard(guard: &Guard, found: Found) -> Refusal {
     match (guard, found) {
         (Guard::Headroom { ledger, .. }, Found::Headroom(left)) => short_of(ledger, left),
-        (Guard::Fence(fence), Found::Lease(state)) => not_held(&fence.lease.name, state),
-        (_, Found::Revision(found)) => {
+        (Guard::Fence(fence), Found::Lease(state)) => not_held(&fence.lease, state),
+        (Guard::Revision { key, .. }, Found::Revision(found)) => {
             let text = if found.is_none() {
                 "an object of a guard does not exist; read and decide again".to_owned()
             } else {
                 format!("an object of a guard is at revision {found}; read and decide again")
             };
-            Refusal::new(Reason::Conflict, text).at(found)
+            let refusal = Refusal::new(Reason::Conflict, text).at(found);
+            ObjectName::of(key).map_or(refusal.clone(), |name| refusal.about(name))
         }
         _ => Refusal::new(Reason::Conflict, "a guard does not hold; read and decide again"),
     }
 }
 
 fn fenced(options: &Options, state: LeaseState) -> Refusal {
-    not_held(options.fence.as_ref().map_or("", |fence| &fence.lease.name), state)
+    let none = LeaseName::default();
+    let refusal = not_held(options.fence.as_ref().map_or(&none, |fence| &fence.lease), state);
+    refusal.naming("options.fence", "does not hold")
 }
 
-fn not_held(lease: &str, state: LeaseState) -> Refusal {
+fn not_held(lease: &LeaseName, state: LeaseState) -> Refusal {
     let holder = match &state.hold {
         Some(hold) => format!("{} holds it at epoch {}", hold.holder, hold.epoch),
         None => format!("nobody holds it, its last epoch was {}", state.epoch),
     };
     let text = format!(
-        "the lease {lease} is not held at the epoch of the fence: {holder}; stop, and acquire it anew"
+        "the lease {} is not held at the epoch of the fence: {holder}; stop, and acquire it anew",
+        lease.name
     );
     let mut refusal = Refusal::new(Reason::Fenced, text);
     let epoch = state.hold.map_or(state.epoch, |hold| hold.epoch);
     refusal.error_mut().held =
-        Some(pb::Fence { lease: lease.to_owned(), epoch: epoch.0, ..pb::Fence::default() });
+        Some(pb::Fence { namespace: lease.namespace.clone(), lease: lease.name.clone(), epoch: epoch.0 });
     refusal
 }
 
 fn no_headroom(extra: &Extra, op: usize, left: Amounts) -> Refusal {
     match extra.ledgers.get(op).map(|it| &it.op) {
-        Some(Op::Reserve { ledger, .. }) => short_of(ledger, left),
+        Some(Op::Reserve { ledger, .. }) => {
+            let place = extra.ledgers[op].place;
+            short_of(ledger, left).naming(format!("writes[{place}].reserve.amounts"), "exceed what is left")
+        }
         _ => short_of("", left),
     }
 }
@@ -222,7 +231,7 @@ pub fn operation_reused(revision: Revision) -> Refusal {
     let text = format!(
         "the operation id was used for another request, which made revision {revision}; use a new id"
     );
-    Refusal::new(Reason::Conflict, text).at(revision)
+    Refusal::new(Reason::Conflict, text).at(revision).naming("options.operation", "was used before")
 }
 
 fn no_space() -> Refusal {

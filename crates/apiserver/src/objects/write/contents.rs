@@ -231,7 +231,7 @@ impl Writer {
     async fn judged(&self, object: &Object, options: &Options) -> Result<Base, Refusal> {
         let rules = self.reader.rules().await?;
         let space = self.space(&object.metadata).await?;
-        let asked = Asked { policies: &rules.policies, options, before: None, namespace: space.as_ref() };
+        let asked = Asked::new(&rules.policies, options, None, space.as_ref());
         asked.judge(Some(object), false, &mut Budget::for_request())?;
         let mut base = Base { guards: vec![by_rules(rules.revision)], ops: Vec::new() };
         if let Some(Change { key, read_at, op }) = standing(&object.metadata, space)? {

@@ -10,6 +10,7 @@ use setpoint_objects::{Metadata, Object, Subresource};
 
 use super::convert::refused;
 use crate::objects::error::Refusal;
+use crate::objects::key::ObjectName;
 
 #[derive(Clone, Debug)]
 pub enum Intent {
@@ -78,6 +79,19 @@ impl Intent {
         let suffix = if matches!(self, Self::Create(_)) { suffix } else { "" };
         write::settle_key(kind, &mut key, suffix).map_err(refused)?;
         Ok(key)
+    }
+
+    /// A refusal says which object it is about, as far as the request does.
+    pub fn named(&self, refusal: Refusal) -> Refusal {
+        let (Self::Create(Incoming { object: Object { metadata: key, .. }, .. })
+        | Self::Update(Incoming { object: Object { metadata: key, .. }, .. }, _)
+        | Self::Apply(Incoming { object: Object { metadata: key, .. }, .. }, _)
+        | Self::Patch(Target { key, .. }, _)
+        | Self::Delete(Target { key, .. }, _)) = self;
+        if refusal.error().object.is_some() {
+            return refusal;
+        }
+        refusal.about(ObjectName { kind: self.kind(), namespace: &key.namespace, name: &key.name })
     }
 
     pub fn writes_status(&self) -> bool {

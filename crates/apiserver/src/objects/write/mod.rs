@@ -7,11 +7,12 @@
 //! | [`request`] | requests as intents, guards and ledger operations |
 //! | [`admit`] | what a kind's rules say about the result |
 //! | [`policies`] | what policies make of it |
+//! | [`giving`] | what a role or binding gives away, and whether its writer has it |
 //! | [`contents`] | what a kind and a namespace contain, and that neither goes before it |
 //! | [`told`] | the status that the server itself gives |
 //! | [`commit`] | decisions as one commit, and what its refusal means |
 //! | [`answer`] | what was committed, as the client is told |
-//! | [`options`] | what every write may carry, and who sent it |
+//! | [`options`] | what every write may carry |
 //! | [`convert`] | objects between wire, store and rules |
 //!
 //! The rules themselves are pure functions in the crate `objects`; the proof that what they read still holds is the
@@ -22,6 +23,7 @@ mod answer;
 pub(crate) mod commit;
 pub(crate) mod contents;
 pub(crate) mod convert;
+mod giving;
 mod intent;
 pub(crate) mod options;
 mod policies;
@@ -30,5 +32,5 @@ mod told;
 pub(crate) mod writer;
 
 pub use commit::{ClusterCommits, CommitError, Commits};
-pub use options::{Caller, Draw};
+pub use options::Draw;
 pub use writer::{WriteLimits, Writer};

@@ -14,14 +14,29 @@ use crate::objects::error::Refusal;
 
 /// A write, as policies are asked about it.
 pub struct Asked<'a> {
-    pub policies: &'a PolicySet,
-    pub options: &'a Options,
-    pub before: Option<&'a Object>,
+    policies: &'a PolicySet,
+    options: &'a Options,
+    before: Option<&'a Object>,
+    /// Of whoever writes. Only filled in if there are policies.
+    groups: Vec<String>,
     /// The Namespace it is in; none for what belongs to the whole cluster.
-    pub namespace: Option<&'a Object>,
+    namespace: Option<&'a Object>,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    pub fn new(
+        policies: &'a PolicySet,
+        options: &'a Options,
+        before: Option<&'a Object>,
+        namespace: Option<&'a Object>,
+    ) -> Self {
+        let groups = match policies.is_empty() {
+            true => Vec::new(),
+            false => options.principal.groups().iter().map(|group| group.to_string()).collect(),
+        };
+        Self { policies, options, before, groups, namespace }
+    }
+
     /// Lets policies change the object.
     pub fn mutate(&self, draft: &mut Draft<'_>, budget: &mut Budget) -> Result<Vec<String>, Refusal> {
         if self.policies.is_empty() {
@@ -85,7 +100,7 @@ impl Asked<'_> {
             operation,
             status,
             user: &self.options.author.principal,
-            groups: &[],
+            groups: &self.groups,
             kind: &object.kind,
             namespace: &object.metadata.namespace,
             name: &object.metadata.name,

@@ -22,9 +22,11 @@ use super::admit;
 use super::commit::{self, Change, Commits, Decided, Extra, KeyOp, Setback};
 use super::contents::{NAMESPACE, standing};
 use super::convert;
+use super::giving;
 use super::intent::{Decision, Intent};
 use super::options::{Draw, Options};
 use super::policies::Asked;
+use crate::access::Roles;
 use crate::coordination::LEASE;
 use crate::objects::catalog::Kind;
 use crate::objects::definitions::{KIND_DEFINITION, Rulebook, is_rule};
@@ -36,6 +38,7 @@ use crate::objects::reader::{Reader, blocking};
 pub struct Writer {
     pub reader: Reader,
     pub commits: Arc<dyn Commits>,
+    pub roles: Arc<Roles>,
     pub clock: Arc<dyn Clock>,
     pub draw: Draw,
     pub limits: WriteLimits,
@@ -81,6 +84,7 @@ pub enum Done {
 impl Writer {
     /// Does everything a request wants at one revision, or nothing.
     pub async fn write(&self, intents: &[Intent], extra: &Extra, options: &Options) -> Result<Done, Refusal> {
+        self.prove_roles(intents).await?;
         let mut current = false;
         let mut draws = 0;
         for _ in 0..self.limits.attempts {
@@ -114,7 +118,13 @@ impl Writer {
             let commit = commit::assemble(options, extra, &decided);
             match self.commits.commit(commit, bytes).await {
                 Ok(done) if done.repeated => return Ok(Done::Before { revision: done.revision }),
-                Ok(done) => return Ok(Done::Now { revision: done.revision, written }),
+                Ok(done) => {
+                    // A role that was just written is in force before its writer is answered.
+                    if giving::decides_access(intents) {
+                        self.refresh_roles().await?;
+                    }
+                    return Ok(Done::Now { revision: done.revision, written });
+                }
                 Err(error) => match commit::setback(error, options, extra) {
                     Setback::Race => {}
                     Setback::Refused(refusal) => return Err(refusal),
@@ -145,10 +155,11 @@ impl Writer {
         let mut prepared = Prepared::default();
         prepared.decided.rules = rules.revision;
         for intent in intents {
-            self.prepare_one(intent, options, rules, &mut prepared).await?;
+            let prepared = self.prepare_one(intent, options, rules, &mut prepared).await;
+            prepared.map_err(|refusal| intent.named(refusal))?;
         }
         prepared.check_closed()?;
-        prepared.hold_namespaces();
+        prepared.hold();
         Ok(prepared)
     }
 
@@ -165,7 +176,7 @@ impl Writer {
         let stored_key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
         if prepared.decided.changes.iter().any(|change| change.key == stored_key) {
             let text = format!("{} {} is written twice; make it one write", kind.name(), key.name);
-            return Err(Refusal::new(Reason::Invalid, text));
+            return Err(Refusal::new(Reason::Invalid, text).naming("writes", "name an object twice"));
         }
         if kind.name() == LEASE && intent.writes_status() {
             return Err(only_coordination());
@@ -197,9 +208,10 @@ impl Writer {
                     Some(space) => space,
                     None => self.space(&key).await?,
                 };
-                prepared.namespaces.extend(standing(&key, space)?);
+                prepared.held.extend(standing(&key, space)?);
             }
         }
+        prepared.held.extend(self.giving(options, stored.as_ref(), &written.outcome).await?);
         self.close(&written.outcome, prepared)?;
         let op = match &written.outcome {
             Outcome::Put(_) => Some(KeyOp::Put(written.encoded.clone())),
@@ -249,8 +261,7 @@ impl Writer {
         };
         let decision = intent.decide(&kind.for_rules(), key, stored, case.fresh, &context)?;
         let mut budget = Budget::for_request();
-        let asked =
-            Asked { policies: &case.rules.policies, options, before: stored, namespace: case.namespace };
+        let asked = Asked::new(&case.rules.policies, options, stored, case.namespace);
         let (outcome, warnings, taken) = match decision {
             Decision::Final(mut outcome) => {
                 self.tell(&mut outcome, stored, context.time_ms);
@@ -273,7 +284,8 @@ impl Writer {
             let (has, most) = (encoded.len(), self.limits.object_bytes);
             let text =
                 format!("the object would have {has} bytes, the most is {most}; make it smaller, or several");
-            return Err(Refusal::new(Reason::TooLarge, text));
+            let problem = format!("would have {has} bytes, the most is {most}");
+            return Err(Refusal::new(Reason::TooLarge, text).naming("object", problem));
         }
         Ok(Written { outcome, encoded, warnings, taken })
     }
@@ -364,8 +376,8 @@ impl Case<'_> {
 pub(super) struct Prepared {
     pub decided: Decided,
     pub written: Vec<Written>,
-    /// Namespaces of new objects, which have to stay.
-    pub namespaces: Vec<Change>,
+    /// What new objects stand on, their namespaces for one, and has to stay as it was read.
+    pub held: Vec<Change>,
     /// Where nothing new may be: in what is deleted, or is marked to be.
     pub closed: Vec<KeyRange>,
 }
@@ -376,11 +388,11 @@ impl Prepared {
         self.decided.changes.iter().any(|it| it.key == key && matches!(it.op, Some(KeyOp::Put(_))))
     }
 
-    /// Guards the namespaces that are not guarded by being written.
-    fn hold_namespaces(&mut self) {
-        for namespace in std::mem::take(&mut self.namespaces) {
-            if !self.decided.changes.iter().any(|it| it.key == namespace.key) {
-                self.decided.changes.push(namespace);
+    /// Guards what is not guarded by being written.
+    fn hold(&mut self) {
+        for held in std::mem::take(&mut self.held) {
+            if !self.decided.changes.iter().any(|it| it.key == held.key) {
+                self.decided.changes.push(held);
             }
         }
     }
