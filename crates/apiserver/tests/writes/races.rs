@@ -207,17 +207,3 @@ async fn definitions_that_an_earlier_version_stored_are_in_force() {
     let refused = create(&node.writer, object("Thing", "", "web", json!({"replicas": 9}))).await;
     assert_eq!(reason(refused), (Reason::Invalid, "too many (policy few)".to_owned()));
 }
-
-/// An async worker that compiles answers nobody meanwhile, and may miss an election.
-#[tokio::test]
-async fn a_definition_is_compiled_aside() {
-    let node = Node::new();
-    create(&node.writer, object("Thing", "", "web", json!({}))).await.expect("a good object");
-    for rule in [definition("lakes", "Lake"), policy("few", "too many")] {
-        let mut created = std::pin::pin!(create(&node.writer, rule));
-        assert!(futures::poll!(created.as_mut()).is_pending(), "it was decided in place");
-        created.await.expect("a good one");
-        // Whoever comes first after it waits for it to be compiled again.
-        node.writer.reader.rules().await.expect("readable");
-    }
-}
