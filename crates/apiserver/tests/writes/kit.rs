@@ -162,7 +162,13 @@ impl Node {
             clock: local.clone(),
             turns: Arc::new(Turns::new(0)),
             draw: Arc::new(move || u128::from(drawn.fetch_add(1, Ordering::Relaxed))),
-            limits: WriteLimits { object_bytes: 4_000, transaction_writes: 8, request_bytes: 9_000, attempts: 4, definitions: 6 },
+            limits: WriteLimits {
+                object_bytes: 4_000,
+                transaction_writes: 8,
+                request_bytes: 9_000,
+                attempts: 4,
+                definitions: 6,
+            },
         };
         Self { writer, local }
     }
