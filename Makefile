@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build run test bench fmt lint clean
+.PHONY: help setup build run test fuzz bench fmt lint clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +34,10 @@ test: lint ## Check format, lints and laws, then run every test
 	else \
 	  cargo test --workspace; \
 	fi
+	scripts/fuzz 3
+
+fuzz: setup ## Run every fuzz target (ARGS="60 cel" for a minute of one of them)
+	scripts/fuzz $(ARGS)
 
 bench: build ## Measure against etcd on this machine (ARGS="..." is passed on)
 	./bin/setpoint-bench $(ARGS)

@@ -4,7 +4,7 @@
 //! the same principal. Names are checked here, once, and are then safe in logs, keys and messages.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// May do everything, whatever the roles say: somebody has to write the first role.
 pub const ADMINS: &str = "setpoint:admins";
@@ -91,7 +91,13 @@ impl Principal {
 
     /// Somebody who has shown nothing.
     pub fn anonymous() -> Self {
-        Self { class: Class::Anonymous, full: "anonymous".into(), groups: Arc::new([UNAUTHENTICATED.into()]) }
+        // One for all: every request has a principal, also where nobody is asked who they are.
+        static ANONYMOUS: LazyLock<Principal> = LazyLock::new(|| Principal {
+            class: Class::Anonymous,
+            full: "anonymous".into(),
+            groups: Arc::new([UNAUTHENTICATED.into()]),
+        });
+        ANONYMOUS.clone()
     }
 
     pub fn class(&self) -> Class {

@@ -52,6 +52,13 @@ pub const DEFAULTED_BYTES_MAX: usize = 1 << 20;
 /// Rules of one kind, wherever they are attached.
 pub const RULES_MAX: usize = 256;
 
+/// Literal patterns of one expression.
+pub const EXPRESSION_PATTERNS_MAX: usize = 16;
+
+/// Literal patterns of one kind or policy, in its schema and its expressions. Each takes about a millisecond to compile,
+/// on every node.
+pub const PATTERNS_MAX: usize = 128;
+
 /// Columns of one kind.
 pub const COLUMNS_MAX: usize = 32;
 

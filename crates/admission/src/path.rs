@@ -23,15 +23,15 @@ impl Path {
         Self::default()
     }
 
-    /// Reads `.spec.ports[0].name`. A name with a dot is written `."a.b"`.
+    /// Reads `.spec.ports[0].name`. A name with a dot is written `."a.b"`, as JSON writes texts.
     pub fn parse(text: &str) -> Option<Self> {
         let mut path = Self::root();
         let mut rest = text;
         while !rest.is_empty() {
-            if let Some(quoted) = rest.strip_prefix(".\"") {
-                let end = quoted.find('"')?;
-                path.push(Step::Field(quoted[..end].to_owned()));
-                rest = &quoted[end + 1..];
+            if rest.starts_with(".\"") {
+                let mut texts = serde_json::Deserializer::from_str(&rest[1..]).into_iter::<String>();
+                path.push(Step::Field(texts.next()?.ok()?));
+                rest = &rest[1 + texts.byte_offset()..];
             } else if let Some(index) = rest.strip_prefix('[') {
                 let end = index.find(']')?;
                 path.push(Step::Index(index[..end].parse().ok()?));
@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        for text in [".spec", ".spec.ports[0].name", ".metadata.labels.\"example.com/tier\"", "[3]"] {
+        let quoted = [".metadata.labels.\"example.com/tier\"", r#".a."b\"c\\d".e"#, r#"."""#];
+        for text in [".spec", ".spec.ports[0].name", "[3]"].into_iter().chain(quoted) {
             assert_eq!(Path::parse(text).expect("a path").to_string(), text);
         }
         for text in ["spec", ".", ".a..b", ".a[", ".a[x]", ".\"b"] {

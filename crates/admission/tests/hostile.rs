@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use setpoint_admission::cel::{Bindings, CompileError, EvaluateError, Expression, Scope};
 use setpoint_admission::kind::TakenNames;
 use setpoint_admission::limits::{
-    DEFAULTED_BYTES_MAX, EVALUATION_COST_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX, PROBLEMS_MAX,
+    DEFAULTED_BYTES_MAX, EVALUATION_COST_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX, PATTERNS_MAX,
+    PROBLEMS_MAX,
 };
 use setpoint_admission::policy::{Request, Review};
 use setpoint_admission::{Budget, CustomKind, Policy, PolicySet};
@@ -324,4 +325,27 @@ fn an_object_that_nests_too_deep_to_be_read_again_is_refused() {
     let step = "[{'op': 'add', 'path': '/spec', 'value': {'a': object.spec}}]";
     let problems = mutated(&vec![step; 110]);
     assert!(problems[0].contains("nest deeper"), "{problems:?}");
+}
+
+/// Patterns are what takes longest to compile, on every node: those beyond the limit are not even tried.
+#[test]
+fn a_definition_has_a_bounded_number_of_patterns() {
+    let with = |count: usize| {
+        let fields =
+            (0..count).map(|at| (format!("f{at}"), json!({"type": "string", "pattern": format!("^a{at}$")})));
+        define(json!({"type": "object", "properties": fields.collect::<serde_json::Map<_, _>>()}))
+    };
+    with(PATTERNS_MAX).expect("as many as may be");
+    let problems = with(1_500).expect_err("too many");
+    assert!(problems.iter().any(|it| it.message.contains("more than 128 patterns")), "{problems:?}");
+
+    let matches: Vec<_> = (0..17).map(|at| format!("self.matches('a{at}')")).collect();
+    compile(&matches[..16].join(" || ")).expect("as many as may be");
+    assert!(compile(&matches.join(" || ")).is_err());
+
+    let rule = json!({"rule": matches[..16].join(" || ")});
+    let rules =
+        |count: usize| define(json!({"type": "string", "x-setpoint-rules": vec![rule.clone(); count]}));
+    rules(8).expect("as many as may be");
+    assert_eq!(rules(100).expect_err("too many").len(), 1, "said once, and no further one is compiled");
 }

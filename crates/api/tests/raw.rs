@@ -1,6 +1,6 @@
 //! What the server sends without decoding is what clients would have been sent otherwise.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ fn object() -> v1::Object {
         uid: "u".into(),
         generation: 3,
         deleted_ms: Some(0),
-        labels: HashMap::from([("app".into(), "web".into())]),
+        labels: BTreeMap::from([("app".into(), "web".into())]),
         ..Default::default()
     };
     let (spec, status) = (Bytes::from_static(b"{\"replicas\":3}"), Bytes::from_static(b"{}"));

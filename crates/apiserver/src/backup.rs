@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use setpoint_store::{EngineFailure, Store};
@@ -141,9 +141,32 @@ pub fn unpack(backup: &Path, folder: &Path) -> Result<[u8; HASH], BackupError> {
     let hash = verify(backup, size - HASH as u64)?;
     fs::create_dir_all(folder).map_err(io_error(folder))?;
     let content = File::open(backup).map_err(io_error(backup))?.take(size - HASH as u64);
-    // The archive crate refuses names that would leave the folder.
-    tar::Archive::new(content).unpack(folder).map_err(io_error(folder))?;
+    unpack_files(content, folder).map_err(io_error(folder))?;
     Ok(hash)
+}
+
+/// Plain files side by side, which is all that `write_archive` makes. A checksum says that a file is whole, not who made it: links,
+/// folders and files with holes would write elsewhere, or without an end.
+fn unpack_files(content: impl Read, folder: &Path) -> io::Result<()> {
+    let foreign =
+        || io::Error::new(io::ErrorKind::InvalidData, "it holds something else than a backup's files");
+    for entry in tar::Archive::new(content).entries()?.raw(true) {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let mut parts = path.components();
+        let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {
+            return Err(foreign());
+        };
+        if entry.header().entry_type() != tar::EntryType::Regular {
+            return Err(foreign());
+        }
+        let size = entry.size();
+        let mut file = File::create_new(folder.join(name))?;
+        if io::copy(&mut entry, &mut file)? != size {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(())
 }
 
 fn verify(backup: &Path, content_size: u64) -> Result<[u8; HASH], BackupError> {
@@ -198,6 +221,44 @@ mod tests {
         assert_eq!(fs::metadata(&path).expect("written").len() % BLOCK, HASH as u64);
         unpack(&path, &folder.path().join("out")).expect("unpacked");
         MemoryEngine::open_checkpoint(&folder.path().join("out")).expect("the tables are there");
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_not_unpacked() {
+        let made = |kind: tar::EntryType, name: &str, link: &str| {
+            let mut header = tar::Header::new_gnu();
+            header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(kind);
+            header.set_link_name(link).expect("a name");
+            header.set_size(0);
+            header.set_cksum();
+            let mut archive = tar::Builder::new(Vec::new());
+            archive.append(&header, io::empty()).expect("appended");
+            archive.into_inner().expect("an archive")
+        };
+        use tar::EntryType as Kind;
+        for (kind, name, is_good) in [
+            (Kind::Regular, "000007.sst", true),
+            (Kind::Regular, "../elsewhere", false),
+            (Kind::Regular, "/elsewhere", false),
+            (Kind::Regular, "below/it", false),
+            (Kind::Regular, "", false),
+            (Kind::Symlink, "link", false),
+            (Kind::Link, "link", false),
+            (Kind::Directory, "folder", false),
+            (Kind::Fifo, "pipe", false),
+            (Kind::GNUSparse, "holes", false),
+        ] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let content = made(kind, name, "/");
+            let sum = Sha256::digest(&content);
+            let path = folder.path().join("backup");
+            fs::write(&path, [&content[..], &sum].concat()).expect("written");
+            let unpacked = unpack(&path, &folder.path().join("out"));
+            assert_eq!(unpacked.is_ok(), is_good, "{kind:?} {name:?}: {unpacked:?}");
+            let left = fs::read_dir(folder.path().join("out")).expect("a folder").count();
+            assert_eq!(left, usize::from(is_good), "{kind:?} {name:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Not here: reserving and releasing, which are parts of a transaction (`objects/write`).
 
+use setpoint_access::{LEDGERS, Need, Verb};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::setpoint::v1::ledgers_server::Ledgers;
@@ -10,6 +11,7 @@ use setpoint_store::{KeyValue, Ledger, LedgerKey, PageMax, ReadFailure, Store};
 use setpoint_types::{KeyRange, Revision};
 use tonic::{Request, Response, Status};
 
+use crate::access::{Denied, Gate};
 use crate::objects::freshness::{At, Settled};
 use crate::objects::reader::blocking;
 use crate::objects::{Reader, Refusal, key};
@@ -19,7 +21,10 @@ const LISTED_MAX: usize = 1_000;
 /// How often a read may be overtaken by a compaction before it gives up.
 const OVERTAKEN_MAX: usize = 4;
 
-pub struct LedgersService(pub Reader);
+pub struct LedgersService {
+    pub reader: Reader,
+    pub gate: Gate,
+}
 
 #[tonic::async_trait]
 impl Ledgers for LedgersService {
@@ -27,21 +32,31 @@ impl Ledgers for LedgersService {
         &self,
         request: Request<pb::GetLedgerRequest>,
     ) -> Result<Response<pb::GetLedgerResponse>, Status> {
-        Ok(Response::new(self.0.ledger(request.into_inner()).await?))
+        self.may_read(&request, |it| Need::ledger(Verb::Get, &it.ledger))?;
+        Ok(Response::new(self.reader.ledger(request.into_inner()).await?))
     }
 
     async fn list(
         &self,
         request: Request<pb::ListLedgersRequest>,
     ) -> Result<Response<pb::ListLedgersResponse>, Status> {
-        Ok(Response::new(self.0.ledgers(request.into_inner()).await?))
+        self.may_read(&request, |_| Need::all(Verb::List, LEDGERS, ""))?;
+        Ok(Response::new(self.reader.ledgers(request.into_inner()).await?))
     }
 
     async fn reservations(
         &self,
         request: Request<pb::ReservationsRequest>,
     ) -> Result<Response<pb::ReservationsResponse>, Status> {
-        Ok(Response::new(self.0.reservations(request.into_inner()).await?))
+        self.may_read(&request, |it| Need::ledger(Verb::List, &it.ledger))?;
+        Ok(Response::new(self.reader.reservations(request.into_inner()).await?))
+    }
+}
+
+impl LedgersService {
+    fn may_read<T>(&self, request: &Request<T>, need: impl FnOnce(&T) -> Need) -> Result<(), Denied> {
+        let caller = self.gate.caller(request);
+        self.gate.check(&caller, || vec![need(request.get_ref())])
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `etcd` | etcd's v3 protocol |
 //! | `objects` | objects over keys: get, list, watch, history |
+//! | `access` | who may ask for what, and what is written down of it |
 //! | `ledgers` | reading what is reserved, and by whom |
 //! | `coordination` | leases over objects: who may act now |
 //! | `watch` | changes, handed to every stream that asked for them |
@@ -16,6 +17,7 @@
 //!
 //! Not here: sockets, configuration and start-up (`server`), the meaning of commands (`store`), Raft (`consensus`).
 
+pub mod access;
 pub mod backup;
 pub mod collector;
 pub mod coordination;

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use setpoint_api::etcdserverpb::kv_client::KvClient;
+use setpoint_api::setpoint::v1::objects_client::ObjectsClient;
 use tonic::transport::{Channel, Endpoint};
 
 const CLIENTS_PER_CONNECTION: usize = 10;
@@ -29,6 +30,11 @@ pub fn connection(address: SocketAddr) -> Channel {
 /// The key-value service behind a connection.
 pub fn kv(connection: Channel) -> KvClient<Channel> {
     KvClient::new(connection).max_decoding_message_size(ANSWER_BYTES_MAX)
+}
+
+/// The objects behind a connection.
+pub fn objects(connection: Channel) -> ObjectsClient<Channel> {
+    ObjectsClient::new(connection).max_decoding_message_size(ANSWER_BYTES_MAX)
 }
 
 /// The connections a number of clients share.

@@ -10,6 +10,7 @@
 mod connection;
 mod environment;
 mod load;
+mod manifest;
 mod measure;
 mod metric;
 mod options;

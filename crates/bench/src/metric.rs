@@ -30,6 +30,17 @@ pub enum Metric {
     CompactionsDone,
     Recovery,
     ClientCpuPerOp,
+    StateRate,
+    StateCpu,
+    StateMemory,
+    FirstObject,
+    ListRate,
+    ListCpu,
+    ListLatencyP50,
+    ListLatencyP99,
+    ServerCores,
+    CpuPerEvent,
+    LogEntries,
 }
 
 /// What a figure is counted in, which decides how it is printed.
@@ -38,6 +49,10 @@ pub enum Unit {
     Seconds,
     PerSecond,
     Bytes,
+    /// Processors kept busy.
+    Cores,
+    /// Of something that should not be.
+    Count,
     Plain,
 }
 
@@ -66,6 +81,17 @@ impl Metric {
             Self::CompactionsDone => "compactions done",
             Self::Recovery => "time to the next write",
             Self::ClientCpuPerOp => "client CPU per op",
+            Self::StateRate => "whole state, objects",
+            Self::StateCpu => "server CPU per object",
+            Self::StateMemory => "memory added at its peak",
+            Self::FirstObject => "first object after",
+            Self::ListRate => "lists of 100 selected",
+            Self::ListCpu => "server CPU per such list",
+            Self::ListLatencyP50 => "latency of it p50",
+            Self::ListLatencyP99 => "latency of it p99",
+            Self::ServerCores => "server CPU",
+            Self::CpuPerEvent => "server CPU per event",
+            Self::LogEntries => "log entries meanwhile",
         }
     }
 
@@ -80,16 +106,28 @@ impl Metric {
             | Self::Restart
             | Self::RestartAfterKill
             | Self::LoadTime
+            | Self::StateCpu
+            | Self::FirstObject
+            | Self::ListCpu
+            | Self::ListLatencyP50
+            | Self::ListLatencyP99
+            | Self::CpuPerEvent
             | Self::Recovery => Unit::Seconds,
-            Self::Rate | Self::EventsDelivered | Self::RateUndisturbed | Self::RateCompacting => {
-                Unit::PerSecond
-            }
+            Self::Rate
+            | Self::EventsDelivered
+            | Self::RateUndisturbed
+            | Self::RateCompacting
+            | Self::StateRate
+            | Self::ListRate => Unit::PerSecond,
             Self::Resident
             | Self::ResidentAnonymous
             | Self::ResidentFileMapped
             | Self::Disk
             | Self::MemoryAdded
+            | Self::StateMemory
             | Self::MemoryAddedAnonymous => Unit::Bytes,
+            Self::ServerCores => Unit::Cores,
+            Self::LogEntries => Unit::Count,
             Self::RateKept | Self::CompactionsDone => Unit::Plain,
         }
     }
@@ -98,7 +136,7 @@ impl Metric {
     pub fn more_is_better(self) -> bool {
         match self.unit() {
             Unit::PerSecond | Unit::Plain => true,
-            Unit::Seconds | Unit::Bytes => false,
+            Unit::Seconds | Unit::Bytes | Unit::Cores | Unit::Count => false,
         }
     }
 }
@@ -117,6 +155,8 @@ impl Unit {
             Self::Bytes if magnitude >= GIB => (value / GIB, " GiB"),
             Self::Bytes if magnitude >= MIB => (value / MIB, " MiB"),
             Self::Bytes => (value / KIB, " KiB"),
+            Self::Cores => (value, " cores"),
+            Self::Count => return format!("{value:.0}"),
             Self::Plain => (value, ""),
         };
         let decimals = match scaled.abs() {
@@ -165,5 +205,8 @@ mod tests {
     #[test]
     fn shares() {
         check(Unit::Plain, 0.932, "0.93");
+        check(Unit::Cores, 0.257, "0.26 cores");
+        check(Unit::Count, 0.0, "0");
+        check(Unit::Count, 1_234.0, "1234");
     }
 }

@@ -48,6 +48,12 @@ pub struct Options {
     /// Keys loaded for the row `many-keys` [default: 1000000, quick: 100000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1_000..=100_000_000))]
     pub keys: Option<u32>,
+    /// Objects loaded for the row `many-objects` [default: 100000, quick: 10000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    pub objects: Option<u32>,
+    /// Leases kept alive in the row `lease-objects` [default: 100000, quick: 10000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    pub leases: Option<u32>,
     /// How often the leader is killed per repetition [default: 3, quick: 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub kills: Option<u32>,
@@ -88,6 +94,8 @@ pub struct Plan {
     #[serde(serialize_with = "as_seconds")]
     pub settle: Duration,
     pub keys: usize,
+    pub objects: usize,
+    pub leases: usize,
     pub kills: u32,
     pub floor: bool,
 }
@@ -106,6 +114,8 @@ impl Options {
             warm_up: Duration::from_millis(if quick { 500 } else { 1_000 }),
             settle: Duration::from_millis(if quick { 1_000 } else { 3_000 }),
             keys: self.keys.unwrap_or(if quick { 100_000 } else { 1_000_000 }) as usize,
+            objects: self.objects.unwrap_or(if quick { 10_000 } else { 100_000 }) as usize,
+            leases: self.leases.unwrap_or(if quick { 10_000 } else { 100_000 }) as usize,
             kills: self.kills.unwrap_or(if quick { 2 } else { 3 }),
             floor: !self.no_floor,
         }

@@ -5,7 +5,10 @@
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
-use crate::metric::Metric;
+use crate::metric::{Metric, Unit};
+
+/// What one reader of everything may cost a server: a fraction of the 200 MB that are read.
+const STATE_MEMORY_MAX: f64 = 64.0 * 1024.0 * 1024.0;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -42,6 +45,26 @@ pub enum Row {
     Compaction,
     /// Time without writes after the leader is killed
     LeaderKill,
+    /// Creates of objects
+    ObjectCreate,
+    /// Updates of objects
+    ObjectUpdate,
+    /// Server-side applies of objects
+    ObjectApply,
+    /// Reading the whole state, and a selected part of it
+    ManyObjects,
+    /// Watchers of one kind of objects
+    ObjectWatch,
+    /// Many leases kept alive
+    LeaseObjects,
+}
+
+/// What ours is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    Etcd,
+    /// Ourselves, asked through the etcd API.
+    OwnFacade,
 }
 
 /// What is asked of a figure.
@@ -53,6 +76,8 @@ pub enum Target {
     RatioAtLeast(f64),
     /// Ours by itself, at least.
     OwnAtLeast(f64),
+    /// Ours by itself, at most.
+    OwnAtMost(f64),
     /// Shown without being judged.
     None,
 }
@@ -83,17 +108,31 @@ impl Row {
             Self::ManyWatches => "10,000 watches on 100 streams",
             Self::Compaction => "puts while compaction runs, 100 clients",
             Self::LeaderKill => "leader killed (kill -9)",
+            Self::ObjectCreate => "object create, 2 KiB, 100 clients, against a put by our etcd API",
+            Self::ObjectUpdate => "object update, 2 KiB, 100 clients, against a put by our etcd API",
+            Self::ObjectApply => "object apply, 2 KiB, 100 clients, against a put by our etcd API",
+            Self::ManyObjects => "many objects",
+            Self::ObjectWatch => "1,000 watchers of objects, 2 KiB",
+            Self::LeaseObjects => "many leases, each kept alive every 10 s",
+        }
+    }
+
+    pub fn peer(self) -> Peer {
+        match self {
+            Self::ObjectCreate | Self::ObjectUpdate | Self::ObjectApply => Peer::OwnFacade,
+            _ => Peer::Etcd,
         }
     }
 
     /// The figures shown in the table, in order. Others a row yields are in the JSON file only.
     pub fn figures(self) -> &'static [(Metric, Target)] {
         use Metric::{
-            Disk, EventsDelivered, LatencyP50, LatencyP99, MemoryAdded, MemoryAddedAnonymous, Rate,
-            RateCompacting, RateKept, RateUndisturbed, Recovery, Resident, ResidentAnonymous, Restart,
-            RestartAfterKill, ServerCpuPerOp, WatchLagP99,
+            CpuPerEvent, Disk, EventsDelivered, FirstObject, LatencyP50, LatencyP99, ListCpu, ListLatencyP50,
+            ListRate, LogEntries, MemoryAdded, MemoryAddedAnonymous, Rate, RateCompacting, RateKept,
+            RateUndisturbed, Recovery, Resident, ResidentAnonymous, Restart, RestartAfterKill, ServerCores,
+            ServerCpuPerOp, StateCpu, StateMemory, StateRate, WatchLagP99,
         };
-        use Target::{OwnAtLeast, RatioAtLeast, RatioAtMost};
+        use Target::{OwnAtLeast, OwnAtMost, RatioAtLeast, RatioAtMost};
         match self {
             Self::Put1 => &[(LatencyP50, RatioAtMost(0.8))],
             Self::Put100 | Self::Put1000 | Self::Txn => &[
@@ -124,6 +163,33 @@ impl Row {
                 (RateCompacting, Target::None),
             ],
             Self::LeaderKill => &[(Recovery, RatioAtMost(1.0))],
+            Self::ObjectCreate | Self::ObjectUpdate => {
+                &[(ServerCpuPerOp, RatioAtMost(1.5)), (Rate, Target::None), (LatencyP99, Target::None)]
+            }
+            Self::ObjectApply => {
+                &[(ServerCpuPerOp, Target::None), (Rate, Target::None), (LatencyP99, Target::None)]
+            }
+            Self::ManyObjects => &[
+                (StateRate, RatioAtLeast(1.5)),
+                (FirstObject, OwnAtMost(0.010)),
+                (StateMemory, OwnAtMost(STATE_MEMORY_MAX)),
+                (StateCpu, Target::None),
+                (ListCpu, RatioAtMost(1.5)),
+                (ListRate, Target::None),
+                (ListLatencyP50, Target::None),
+            ],
+            Self::ObjectWatch => &[
+                (WatchLagP99, OwnAtMost(0.050)),
+                (ServerCores, Target::None),
+                (EventsDelivered, RatioAtLeast(2.0)),
+                (CpuPerEvent, Target::None),
+            ],
+            Self::LeaseObjects => &[
+                (LogEntries, OwnAtMost(0.0)),
+                (ServerCores, OwnAtMost(0.5)),
+                (Rate, Target::None),
+                (LatencyP99, Target::None),
+            ],
         }
     }
 
@@ -143,7 +209,13 @@ impl Row {
             | Self::ManyKeys
             | Self::ManyWatches
             | Self::Compaction
-            | Self::LeaderKill => false,
+            | Self::LeaderKill
+            | Self::ObjectCreate
+            | Self::ObjectUpdate
+            | Self::ObjectApply
+            | Self::ManyObjects
+            | Self::ObjectWatch
+            | Self::LeaseObjects => false,
         }
     }
 }
@@ -161,16 +233,18 @@ impl Target {
             Self::RatioAtMost(limit) => ratio.map(|ratio| ratio <= limit),
             Self::RatioAtLeast(limit) => ratio.map(|ratio| ratio >= limit),
             Self::OwnAtLeast(limit) => ours.map(|ours| ours >= limit),
+            Self::OwnAtMost(limit) => ours.map(|ours| ours <= limit),
             Self::None => None,
         }
     }
 
-    /// As it stands in the table.
-    pub fn show(self) -> String {
+    /// As it stands in the table, for a figure of that unit.
+    pub fn show(self, unit: Unit) -> String {
         match self {
             Self::RatioAtMost(limit) => format!("≤ {limit}×"),
             Self::RatioAtLeast(limit) => format!("≥ {limit}×"),
-            Self::OwnAtLeast(limit) => format!("ours ≥ {limit}"),
+            Self::OwnAtLeast(limit) => format!("ours ≥ {}", unit.show(limit)),
+            Self::OwnAtMost(limit) => format!("ours ≤ {}", unit.show(limit)),
             Self::None => String::new(),
         }
     }
@@ -183,11 +257,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_has_a_name_of_its_own_and_something_asked_of_it() {
+    fn every_row_has_a_name_of_its_own_and_all_but_one_something_asked_of_it() {
         let ids: BTreeSet<String> = Row::all().iter().map(|row| row.id()).collect();
         assert_eq!(ids.len(), Row::all().len());
         for row in Row::all() {
-            assert!(row.figures().iter().any(|(_, target)| *target != Target::None), "{row:?}");
+            let asked = row.figures().iter().any(|(_, target)| *target != Target::None);
+            assert_eq!(asked, *row != Row::ObjectApply, "{row:?}");
         }
     }
 
@@ -195,7 +270,9 @@ mod tests {
     fn a_target_points_the_way_its_metric_does() {
         for (metric, target) in Row::all().iter().flat_map(|row| row.figures()) {
             match target {
-                Target::RatioAtMost(_) => assert!(!metric.more_is_better(), "{metric:?}"),
+                Target::RatioAtMost(_) | Target::OwnAtMost(_) => {
+                    assert!(!metric.more_is_better(), "{metric:?}")
+                }
                 Target::RatioAtLeast(_) | Target::OwnAtLeast(_) => {
                     assert!(metric.more_is_better(), "{metric:?}")
                 }
@@ -212,6 +289,16 @@ mod tests {
         assert_eq!(Target::RatioAtLeast(1.7).is_met(Some(9.0), Some(1.6)), Some(false));
         assert_eq!(Target::OwnAtLeast(0.9).is_met(Some(0.95), None), Some(true));
         assert_eq!(Target::OwnAtLeast(0.9).is_met(Some(0.85), Some(2.0)), Some(false));
+        assert_eq!(Target::OwnAtMost(0.0).is_met(Some(0.0), None), Some(true));
+        assert_eq!(Target::OwnAtMost(0.5).is_met(Some(0.6), Some(0.1)), Some(false));
+    }
+
+    #[test]
+    fn limits_are_shown_in_the_unit_of_their_figure() {
+        assert_eq!(Target::RatioAtMost(0.5).show(Unit::Seconds), "≤ 0.5×");
+        assert_eq!(Target::OwnAtMost(0.010).show(Unit::Seconds), "ours ≤ 10.0 ms");
+        assert_eq!(Target::OwnAtMost(STATE_MEMORY_MAX).show(Unit::Bytes), "ours ≤ 64.0 MiB");
+        assert_eq!(Target::OwnAtMost(0.0).show(Unit::Count), "ours ≤ 0");
     }
 
     #[test]

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::load::{self, Sample};
+use crate::load::{self, Interface, Sample};
 use crate::options::Plan;
-use crate::rows::Row;
+use crate::rows::{Peer, Row};
 use crate::statistics::Spread;
 use crate::system::{Binaries, Cluster, System};
 
@@ -53,10 +53,10 @@ pub async fn run(
     let mut rows = Vec::with_capacity(plan.rows.len());
     for row in plan.rows.iter().copied() {
         let mut attempts = Attempts { row, subject: Vec::new(), baseline: Vec::new(), floor: Vec::new() };
-        let mut step = async |system: System, repetition: u32| {
-            let attempt = attempt(row, system, plan, binaries, data).await;
+        let mut step = async |party: Party, repetition: u32| {
+            let attempt = attempt(row, party, plan, binaries, data).await;
             let minutes = started.elapsed().as_secs_f64() / 60.0;
-            let (row, name, text) = (row.id(), system.name(), attempt.describe(row));
+            let (row, name, text) = (row.id(), party.name, attempt.describe(row));
             progress(&format!(
                 "{minutes:5.1} min  {row:<19}{name:<9} {repetition}/{}  {text}",
                 plan.repetitions
@@ -64,23 +64,53 @@ pub async fn run(
             attempt
         };
         for repetition in 1..=plan.repetitions {
-            attempts.subject.push(step(contest.subject, repetition).await);
-            attempts.baseline.push(step(contest.baseline, repetition).await);
+            attempts.subject.push(step(contest.subject(), repetition).await);
+            attempts.baseline.push(step(contest.baseline(row), repetition).await);
         }
         if plan.floor && row.has_floor() {
-            attempts.floor.push(step(System::Floor, 1).await);
+            attempts.floor.push(step(Party::of(System::Floor), 1).await);
         }
         rows.push(attempts);
     }
     rows
 }
 
-async fn attempt(row: Row, system: System, plan: &Plan, binaries: &Binaries, data: &Path) -> Attempt {
-    let mut cluster = match Cluster::start(system, binaries, data).await {
+/// Who is measured, and what it is asked through where a row is about objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Party {
+    system: System,
+    interface: Interface,
+    name: &'static str,
+}
+
+impl Party {
+    fn of(system: System) -> Self {
+        Self { system, interface: Interface::Etcd, name: system.name() }
+    }
+}
+
+impl Contest {
+    fn subject(self) -> Party {
+        match self.subject {
+            System::Setpoint => Party { interface: Interface::Objects, ..Party::of(self.subject) },
+            system => Party::of(system),
+        }
+    }
+
+    fn baseline(self, row: Row) -> Party {
+        match row.peer() {
+            Peer::Etcd => Party::of(self.baseline),
+            Peer::OwnFacade => Party { name: "facade", ..Party::of(self.subject) },
+        }
+    }
+}
+
+async fn attempt(row: Row, party: Party, plan: &Plan, binaries: &Binaries, data: &Path) -> Attempt {
+    let mut cluster = match Cluster::start(party.system, binaries, data).await {
         Ok(cluster) => cluster,
         Err(error) => return Attempt::Failed { failure: chain(&error) },
     };
-    match load::measure(row, &mut cluster, plan).await {
+    match load::measure(row, &mut cluster, plan, party.interface).await {
         Ok(sample) => Attempt::Measured(sample),
         Err(error) => Attempt::Failed { failure: chain(&error) },
     }
@@ -131,4 +161,29 @@ pub fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_compared_with_keys_of_the_right_system() {
+        let contest = Contest { subject: System::Setpoint, baseline: System::Etcd };
+        assert_eq!(contest.subject().interface, Interface::Objects);
+        let facade = contest.baseline(Row::ObjectCreate);
+        assert_eq!((facade.system, facade.interface), (System::Setpoint, Interface::Etcd));
+        let etcd = contest.baseline(Row::ManyObjects);
+        assert_eq!((etcd.system, etcd.interface), (System::Etcd, Interface::Etcd));
+    }
+
+    #[test]
+    fn etcd_against_itself_is_never_asked_for_objects() {
+        let contest = Contest { subject: System::Etcd, baseline: System::Etcd };
+        for row in Row::all() {
+            for party in [contest.subject(), contest.baseline(*row)] {
+                assert_eq!((party.system, party.interface), (System::Etcd, Interface::Etcd));
+            }
+        }
+    }
 }

@@ -55,4 +55,12 @@ pub use node::{
     join,
 };
 pub use peer::Peer;
+/// For the fuzz targets: how bytes from disks and peers are read.
+#[doc(hidden)]
+pub mod decoders {
+    pub use crate::codec::{CodecError, Wire};
+    pub use crate::membership::MembershipRecord;
+    pub use crate::transport::wire;
+}
+
 pub use transport::{ConnectError, Connector, Lane, PeerHandler, PeerService, TcpConnector, peer_listener};

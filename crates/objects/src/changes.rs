@@ -28,8 +28,17 @@ impl Changes {
     }
 
     fn graft(&mut self, step: Step, changes: Self) {
-        self.gone.graft(step.clone(), changes.gone);
+        if !changes.gone.is_empty() {
+            self.gone.graft(step.clone(), changes.gone);
+        }
         self.set.graft(step, changes.set);
+    }
+
+    /// Below a field. Most fields of most updates are as they were.
+    fn graft_named(&mut self, name: &str, changes: Self) {
+        if !changes.is_empty() {
+            self.graft(Step::field(name), changes);
+        }
     }
 
     fn gone() -> Self {
@@ -88,10 +97,11 @@ impl Changes {
             (View::Object(old), View::Object(new)) => {
                 for (name, value) in old.iter().filter(|(name, _)| !place.is_key(name)) {
                     let below = match new.get(name) {
+                        Some(new) if new == value => continue,
                         Some(new) => Self::between(place.field(name), value, new),
                         None => Self::gone(),
                     };
-                    changes.graft(Step::field(name), below);
+                    changes.graft_named(name, below);
                 }
                 for (name, value) in new.iter().filter(|(name, _)| !place.is_key(name)) {
                     if !old.contains_key(name) {

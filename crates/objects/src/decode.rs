@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use crate::DEPTH_MAX;
@@ -26,11 +27,12 @@ pub fn decode(bytes: &[u8], path: &str) -> Result<Decoded, FieldProblem> {
     if bytes.is_empty() {
         return Ok(Decoded { value: Value::Null, repeated: Vec::new() });
     }
-    let mut walk = Walk { path: path.to_owned(), repeated: Vec::new() };
+    let mut repeated = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Seed { walk: &mut walk, depth: 0 }.deserialize(&mut deserializer);
+    let seed = Seed { at: &At::Root(path), depth: 0, repeated: &mut repeated };
+    let value = seed.deserialize(&mut deserializer);
     match value.and_then(|value| deserializer.end().map(|()| value)) {
-        Ok(value) => Ok(Decoded { value, repeated: walk.repeated }),
+        Ok(value) => Ok(Decoded { value, repeated }),
         Err(error) => {
             Err(FieldProblem::new(if path.is_empty() { "." } else { path }, format!("is no JSON: {error}")))
         }
@@ -46,14 +48,31 @@ pub(crate) fn depth(value: &Value) -> usize {
     }
 }
 
-struct Walk {
-    path: String,
-    repeated: Vec<FieldProblem>,
+/// Where in the document the decoder is. Written down only where a field is repeated, which is next to never.
+enum At<'a> {
+    Root(&'a str),
+    Field(&'a At<'a>, &'a str),
+    Index(&'a At<'a>, usize),
 }
 
-struct Seed<'w> {
-    walk: &'w mut Walk,
+impl At<'_> {
+    fn print(&self) -> String {
+        match self {
+            Self::Root(path) => (*path).to_owned(),
+            Self::Field(above, name) => {
+                let mut path = above.print();
+                push_field(&mut path, name);
+                path
+            }
+            Self::Index(above, index) => format!("{}[{index}]", above.print()),
+        }
+    }
+}
+
+struct Seed<'a> {
+    at: &'a At<'a>,
     depth: usize,
+    repeated: &'a mut Vec<FieldProblem>,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
@@ -110,13 +129,11 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let depth = self.descend()?;
-        let back = self.walk.path.len();
         let mut array = Vec::new();
         loop {
-            self.walk.path.push_str(&format!("[{}]", array.len()));
-            let item = access.next_element_seed(Seed { walk: &mut *self.walk, depth })?;
-            self.walk.path.truncate(back);
-            match item {
+            let at = At::Index(self.at, array.len());
+            let seed = Seed { at: &at, depth, repeated: &mut *self.repeated };
+            match access.next_element_seed(seed)? {
                 Some(item) => array.push(item),
                 None => return Ok(Value::Array(array)),
             }
@@ -125,18 +142,23 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let depth = self.descend()?;
-        let back = self.walk.path.len();
         let mut object = Map::new();
         while let Some(name) = access.next_key::<String>()? {
-            push_field(&mut self.walk.path, &name);
-            if object.contains_key(&name) && self.walk.repeated.len() < REPEATED_MAX {
-                let problem =
-                    FieldProblem::new(self.walk.path.clone(), "is there more than once: remove all but one");
-                self.walk.repeated.push(problem);
+            let at = At::Field(self.at, &name);
+            let value = access.next_value_seed(Seed { at: &at, depth, repeated: &mut *self.repeated })?;
+            match object.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(value);
+                }
+                Entry::Occupied(mut entry) => {
+                    if self.repeated.len() < REPEATED_MAX {
+                        let path = At::Field(self.at, entry.key()).print();
+                        let message = "is there more than once: remove all but one";
+                        self.repeated.push(FieldProblem::new(path, message));
+                    }
+                    entry.insert(value);
+                }
             }
-            let value = access.next_value_seed(Seed { walk: &mut *self.walk, depth })?;
-            self.walk.path.truncate(back);
-            object.insert(name, value);
         }
         Ok(Value::Object(object))
     }

@@ -14,14 +14,18 @@ use crate::view::Place;
 pub fn fill(value: &mut Value, topology: &Topology, node: NodeId) -> FieldSet {
     let mut filled = FieldSet::new();
     // Defaults of a compiled schema are whole, so the recursion is that of the value.
-    let mut bounds = Bounds { depth: usize::MAX, values: usize::MAX };
-    walk(value, Place::new(topology, node), &mut bounds, &mut filled);
+    walk(value, Place::new(topology, node), &mut Bounds::none(), Some(&mut filled));
     filled
+}
+
+/// As [`fill`], where nobody asks which fields they are.
+pub(crate) fn fill_silently(value: &mut Value, topology: &Topology, node: NodeId) {
+    walk(value, Place::new(topology, node), &mut Bounds::none(), None);
 }
 
 /// As [`fill`], where defaults may have gaps themselves; false if that does not end within bounds.
 pub(crate) fn fill_within(value: &mut Value, topology: &Topology, node: NodeId, bounds: &mut Bounds) -> bool {
-    walk(value, Place::new(topology, node), bounds, &mut FieldSet::new())
+    walk(value, Place::new(topology, node), bounds, None)
 }
 
 pub(crate) struct Bounds {
@@ -29,7 +33,13 @@ pub(crate) struct Bounds {
     pub values: usize,
 }
 
-fn walk(value: &mut Value, place: Place<'_>, bounds: &mut Bounds, filled: &mut FieldSet) -> bool {
+impl Bounds {
+    fn none() -> Self {
+        Self { depth: usize::MAX, values: usize::MAX }
+    }
+}
+
+fn walk(value: &mut Value, place: Place<'_>, bounds: &mut Bounds, mut filled: Option<&mut FieldSet>) -> bool {
     let (Some(depth), Some(values)) = (bounds.depth.checked_sub(1), bounds.values.checked_sub(1)) else {
         return false;
     };
@@ -40,29 +50,43 @@ fn walk(value: &mut Value, place: Place<'_>, bounds: &mut Bounds, filled: &mut F
             for (name, field) in fields {
                 let absent = object.get(name).is_none_or(Value::is_null);
                 if let (true, Some(default)) = (absent, topology.default(*field)) {
-                    filled.graft(Step::field(name), Place::new(topology, *field).paths(default));
+                    if let Some(filled) = &mut filled {
+                        filled.graft(Step::field(name), Place::new(topology, *field).paths(default));
+                    }
                     object.insert(name.clone(), default.clone());
                 }
             }
-            object.iter_mut().all(|(name, value)| {
-                let mut below = FieldSet::new();
-                let ends = walk(value, place.field(name), bounds, &mut below);
-                filled.graft(Step::field(name), below);
+            object.iter_mut().filter(|(_, value)| is_deep(value)).all(|(name, value)| {
+                let mut below = filled.is_some().then(FieldSet::new);
+                let ends = walk(value, place.field(name), bounds, below.as_mut());
+                if let (Some(filled), Some(below)) = (&mut filled, below) {
+                    filled.graft_named(name, below);
+                }
                 ends
             })
         }
-        (Value::Array(array), Shape::List { merge, .. }) => array.iter_mut().all(|item| {
-            let mut below = FieldSet::new();
-            let ends = walk(item, place.item(), bounds, &mut below);
-            if let (ListMerge::Map(_), Ok(step)) = (merge, place.step_to(item)) {
-                filled.graft(step, below);
-            }
-            ends
-        }),
+        (Value::Array(array), Shape::List { merge, .. }) => {
+            array.iter_mut().filter(|item| is_deep(item)).all(|item| {
+                let mut below = filled.is_some().then(FieldSet::new);
+                let ends = walk(item, place.item(), bounds, below.as_mut());
+                if let (Some(filled), Some(below), ListMerge::Map(_)) = (&mut filled, below, merge)
+                    && !below.is_empty()
+                    && let Ok(step) = place.step_to(item)
+                {
+                    filled.graft(step, below);
+                }
+                ends
+            })
+        }
         _ => true,
     };
     bounds.depth += 1;
     ends
+}
+
+/// Only in lists and objects is there something to fill.
+fn is_deep(value: &Value) -> bool {
+    value.is_object() || value.is_array()
 }
 
 /// Drops named fields that are `null`.

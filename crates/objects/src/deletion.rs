@@ -12,6 +12,8 @@ use crate::refusal::FieldProblem;
 pub const FOREGROUND: &str = "setpoint/foreground";
 /// The object stays until its parts no longer name it as their owner.
 pub const ORPHAN: &str = "setpoint/orphan";
+/// A namespace stays until nothing is in it.
+pub const NAMESPACE: &str = "setpoint/namespace";
 
 /// Finalizers of one object.
 pub const FINALIZERS_MAX: usize = 64;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::fields::{FieldSet, Scalar, Step};
+use crate::fields::{FieldSet, Scalar, Step, push_field};
 use crate::topology::{ListMerge, NodeId, Shape, Topology};
 
 /// What of a value is a field of its own.
@@ -84,6 +84,45 @@ impl<'t> Place<'t> {
         }
     }
 
+    /// Every path of a value, written down below `at`: what [`Self::paths`] finds, without a set of it. Not sorted.
+    pub fn print_paths(self, value: &Value, at: &mut String, lines: &mut Vec<String>) {
+        let back = at.len();
+        let count = lines.len();
+        match self.view(value) {
+            View::Leaf => {}
+            View::Object(object) => {
+                for (name, value) in object.iter().filter(|(name, _)| !self.is_key(name)) {
+                    push_field(at, name);
+                    self.field(name).print_paths(value, at, lines);
+                    at.truncate(back);
+                }
+            }
+            View::Items(items) => {
+                for (step, item) in items {
+                    step.write(at);
+                    let first = lines.len();
+                    self.item().print_paths(item, at, lines);
+                    // The item itself, unless it has nothing but its keys and is there already.
+                    if lines.get(first).is_none_or(|line| line != at) {
+                        lines.push(at.clone());
+                    }
+                    at.truncate(back);
+                }
+            }
+            View::Members(members) => {
+                for (step, _) in members {
+                    step.write(at);
+                    lines.push(at.clone());
+                    at.truncate(back);
+                }
+            }
+        }
+        // What is one value, and what is empty, which is somebody's decision, too.
+        if lines.len() == count {
+            lines.push(at.clone());
+        }
+    }
+
     /// Every path of a value, seen from here.
     pub fn paths(self, value: &Value) -> FieldSet {
         let mut set = FieldSet::new();
@@ -91,7 +130,7 @@ impl<'t> Place<'t> {
             View::Leaf => set.member = true,
             View::Object(object) => {
                 for (name, value) in object.iter().filter(|(name, _)| !self.is_key(name)) {
-                    set.graft(Step::field(name), self.field(name).paths(value));
+                    set.graft_named(name, self.field(name).paths(value));
                 }
             }
             View::Items(items) => {

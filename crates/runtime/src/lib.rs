@@ -1,4 +1,4 @@
-//! What controllers are built with. Today: informers and caches.
+//! What controllers are built with. Today: informers, caches and the work queue.
 //!
 //! ```no_run
 //! # async fn example(client: setpoint_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -18,11 +18,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Start with [`informer::Informers`], then [`cache::Cache`].
+//! Start with [`informer::Informers`], then [`cache::Cache`]; [`queue`] decides which key a controller looks at next.
 //!
 //! Seams: the network and randomness are the client's (`setpoint_client::Client::with_seams`), time is tokio's clock.
 //!
-//! Not here: the work queue, the controller loop and election.
+//! Not here: the controller loop and election.
 
 pub mod cache;
 pub mod informer;
+pub mod queue;

@@ -77,10 +77,12 @@ impl Method {
         match (service, method) {
             ("etcdserverpb.KV", "Put" | "DeleteRange") => request(Of::Client, Hold::Answered),
             ("etcdserverpb.KV", "Range") => request(Of::Client, Hold::LentSent),
-            ("etcdserverpb.KV", "Txn") | ("setpoint.v1.Objects", "Get" | "History" | "Kinds") => {
-                request(Of::Client, Hold::Sent)
+            ("setpoint.v1.Objects", "List") | ("setpoint.v1.Ledgers", "List" | "Reservations") => {
+                request(Of::Bulk, Hold::Sent)
             }
-            ("setpoint.v1.Objects", "List") => request(Of::Bulk, Hold::Sent),
+            ("etcdserverpb.KV", "Txn")
+            | ("setpoint.v1.Objects", "Get" | "History" | "Kinds")
+            | ("setpoint.v1.Ledgers", _) => request(Of::Client, Hold::Sent),
             ("setpoint.v1.Objects", "Watch") => stream(Of::Client, Hold::Lent),
             ("etcdserverpb.Watch", _) => stream(Of::Client, Hold::Answered),
             ("etcdserverpb.KV", "RangeStream") => stream(Of::Bulk, Hold::Sent),

@@ -1,5 +1,6 @@
 //! The settings, completed and checked. Whatever is wrong is reported at once, each by the name of its setting.
 
+mod access;
 mod load;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use setpoint_store::RocksOptions;
 
 use crate::options::Settings;
 
+pub use access::AccessConfig;
+
 #[derive(Debug)]
 pub struct ServerConfig {
     pub name: String,
@@ -29,6 +32,7 @@ pub struct ServerConfig {
     pub advertise_peer: String,
     pub origin: Origin,
     pub client_tls: Option<ServerTls>,
+    pub access: AccessConfig,
     pub peer_tls: Option<PeerTls>,
     pub quota_bytes: u64,
     pub retention: Retention,
@@ -55,6 +59,8 @@ pub struct ServerTls {
     pub key: PathBuf,
     /// Clients must show a certificate of this authority.
     pub client_ca: Option<PathBuf>,
+    /// Or none: they may show a token instead.
+    pub client_auth_optional: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -174,7 +180,9 @@ impl TryFrom<Settings> for ServerConfig {
         problems.advertised("advertise-client", &advertise_client);
         problems.advertised("advertise-peer", &advertise_peer);
         let origin = origin(&settings, &name, &advertise_peer, &mut problems);
-        let client_tls = client_tls(&settings, &mut problems);
+        let data_dir = settings.data_dir.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.setpoint")));
+        let access = access::check(&settings, &data_dir, &mut problems);
+        let client_tls = client_tls(&settings, access.roles, &mut problems);
         let peer_tls = peer_tls(&settings, &mut problems);
         let retention = retention(&settings, &mut problems);
         let election = election(&settings, &mut problems);
@@ -185,7 +193,7 @@ impl TryFrom<Settings> for ServerConfig {
         let log = log(&settings, &mut problems);
         let engine = engine(&settings, &mut problems);
         let config = Self {
-            data_dir: settings.data_dir.unwrap_or_else(|| PathBuf::from(format!("{name}.setpoint"))),
+            data_dir,
             listen_client,
             listen_peer,
             listen_http,
@@ -193,6 +201,7 @@ impl TryFrom<Settings> for ServerConfig {
             advertise_peer,
             origin,
             client_tls,
+            access,
             peer_tls,
             quota_bytes: settings.quota_bytes.unwrap_or(8 << 30),
             retention,
@@ -317,12 +326,13 @@ fn members(list: &str, name: &str, problems: &mut Problems) -> BTreeMap<String, 
     members
 }
 
-fn client_tls(settings: &Settings, problems: &mut Problems) -> Option<ServerTls> {
+fn client_tls(settings: &Settings, client_auth_optional: bool, problems: &mut Problems) -> Option<ServerTls> {
     match (&settings.cert_file, &settings.key_file) {
         (Some(cert), Some(key)) => Some(ServerTls {
             cert: cert.clone(),
             key: key.clone(),
             client_ca: settings.client_ca_file.clone(),
+            client_auth_optional,
         }),
         (None, None) if settings.client_ca_file.is_none() => None,
         _ => {

@@ -41,6 +41,7 @@ use crate::config::ServerConfig;
 use crate::door::{Door, Guest, Refusals, Shares};
 use crate::draining::DrainLayer;
 use crate::gather::Gathering;
+use crate::identify::IdentifyLayer;
 use crate::measure::MeasureLayer;
 use crate::oversize;
 use crate::tls::PeerTlsConfig;
@@ -150,6 +151,7 @@ const STREAMS_PER_CONNECTION: u32 = 100_000;
 
 /// What clients are served with.
 pub struct Services {
+    pub identify: IdentifyLayer,
     pub context: Context,
     pub objects: Writer,
     pub coordinator: Coordinator,
@@ -161,7 +163,8 @@ pub async fn serve_clients(
     tls: Option<ServerTlsConfig>,
     drain: DrainLayer,
 ) -> Result<(), tonic::transport::Error> {
-    let Services { context, objects, coordinator } = services;
+    let Services { identify, context, objects, coordinator } = services;
+    let gate = context.gate.clone();
     let stop = drain.stopping.clone();
     let message_max = context.limits.request_bytes + MESSAGE_SLACK;
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -180,6 +183,7 @@ pub async fn serve_clients(
     let mut server = with_tls(server, tls)?
         .layer(drain)
         .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status()))
+        .layer(identify)
         .layer(MapResponseLayer::new(oversize::in_etcds_words))
         .layer(AdmitLayer(context.load.clone()));
     macro_rules! sized {
@@ -196,12 +200,16 @@ pub async fn serve_clients(
         .add_service(sized!(AuthServer::new(AuthService(context.clone()))))
         .add_service(sized!(LockServer::new(LockService(context.clone()))))
         .add_service(sized!(ElectionServer::new(ElectionService(context))))
-        .add_service(sized!(LedgersServer::new(LedgersService(objects.reader.clone()))))
+        .add_service(sized!(LedgersServer::new(LedgersService {
+            reader: objects.reader.clone(),
+            gate: gate.clone(),
+        })))
         .add_service(sized!(ObjectsServer::new(ObjectsService {
             reader: objects.reader.clone(),
-            writer: objects
+            writer: objects,
+            gate: gate.clone(),
         })))
-        .add_service(sized!(CoordinationServer::new(CoordinationService(coordinator))))
+        .add_service(sized!(CoordinationServer::new(CoordinationService { coordinator, gate })))
         .add_service(health_service)
         .add_service(reflection);
     router.serve_with_incoming_shutdown(connections(door, encrypted), stop.cancelled_owned()).await

@@ -3,6 +3,7 @@
 //! Reads settings, starts the runtime, dispatches. Everything else has its own file: `node` puts a node together,
 //! `commands` holds what the program does besides running one.
 
+mod access;
 mod admit;
 mod commands;
 mod config;
@@ -13,6 +14,7 @@ mod founding;
 mod gather;
 mod host;
 mod http;
+mod identify;
 mod identity;
 mod joining;
 mod listen;

@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use setpoint_access::LEVELS;
+use setpoint_access::{AuditCounts, AuditLog, LEVELS};
 use setpoint_apiserver::etcd::context::Context;
 use setpoint_apiserver::load::Load;
 use setpoint_apiserver::objects::Index;
@@ -101,6 +101,7 @@ impl LoadMetrics {
 pub struct NodeMetrics {
     context: Context,
     index: Arc<Index>,
+    audit: Option<(AuditLog, AuditCounters)>,
     registry: Registry,
     gauges: Gauges,
     consensus: ConsensusCounters,
@@ -182,19 +183,59 @@ impl ConsensusCounters {
     }
 }
 
+/// What the audit log counts by itself.
+#[derive(Default)]
+struct AuditCounters {
+    written: Counter,
+    writes_dropped: Counter,
+    denials_dropped: Counter,
+    failures: Counter,
+}
+
+impl AuditCounters {
+    fn register(registry: &mut Registry) -> Self {
+        let own = Self::default();
+        let all = [
+            ("audit_records", "Lines written to the audit log", &own.written),
+            ("audit_writes_dropped", "Writes that are missing from the audit log", &own.writes_dropped),
+            ("audit_denials_dropped", "Denials that are missing from the audit log", &own.denials_dropped),
+            ("audit_failures", "Times that the audit log could not be written", &own.failures),
+        ];
+        for (name, help, counter) in all {
+            registry.register(name, help, counter.clone());
+        }
+        own
+    }
+
+    fn set(&self, counts: AuditCounts) {
+        let set = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        set(&self.written, counts.written);
+        set(&self.writes_dropped, counts.writes_dropped);
+        set(&self.denials_dropped, counts.denials_dropped);
+        set(&self.failures, counts.failures);
+    }
+}
+
 impl NodeMetrics {
-    pub fn new(context: Context, index: Arc<Index>, mut registry: Registry) -> Arc<Self> {
+    pub fn new(
+        context: Context,
+        index: Arc<Index>,
+        audit: Option<AuditLog>,
+        mut registry: Registry,
+    ) -> Arc<Self> {
         let gauges = Gauges::default();
         gauges.register(&mut registry);
         let consensus = ConsensusCounters::default();
         consensus.register(&mut registry);
+        let audit = audit.map(|log| (log, AuditCounters::register(&mut registry)));
         let load = LoadMetrics::default();
         load.register(&mut registry);
         let leader_changes = Counter::<u64, AtomicU64>::default();
         registry.register("leader_changes", "Leader changes this node has seen", leader_changes.clone());
         let last_leader = Mutex::new(context.replica.leader());
         let metrics =
-            Arc::new(Self { context, index, registry, gauges, consensus, load, leader_changes, last_leader });
+            Self { context, index, audit, registry, gauges, consensus, load, leader_changes, last_leader };
+        let metrics = Arc::new(metrics);
         tokio::spawn(metrics.clone().follow_leaders());
         metrics
     }
@@ -217,6 +258,9 @@ impl NodeMetrics {
     pub fn encode(&self) -> Result<String, fmt::Error> {
         self.look_up(&self.context.replica.status());
         self.consensus.set(self.context.replica.node.counts());
+        if let Some((log, counters)) = &self.audit {
+            counters.set(log.counts());
+        }
         self.load.set(&self.context.load);
         let mut text = String::new();
         encode(&mut text, &self.registry)?;

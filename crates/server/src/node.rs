@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
+use setpoint_access::Authorizer;
+use setpoint_apiserver::access::Roles;
 use setpoint_apiserver::collector::Collector;
 use setpoint_apiserver::coordination::{ClusterKeeper, CoordinationLimits, Coordinator};
 use setpoint_apiserver::etcd::context::Context;
@@ -16,7 +18,7 @@ use setpoint_apiserver::lease::{Lessor, LessorOptions, Renewals};
 use setpoint_apiserver::load::Load;
 use setpoint_apiserver::metrics::Metrics;
 use setpoint_apiserver::objects::definitions::Definitions;
-use setpoint_apiserver::objects::write::{ClusterCommits, WriteLimits, Writer};
+use setpoint_apiserver::objects::write::{ClusterCommits, Turns, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Catalog, Index, ReadLimits, Reader};
 use setpoint_apiserver::quota::Quota;
 use setpoint_apiserver::replica::{Applier, GenerationError, Generations, Halt, Proposals, Replica};
@@ -28,6 +30,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::access::{Access, AccessError};
 use crate::config::ServerConfig;
 use crate::door::{Shares, TooFew};
 use crate::draining::DrainLayer;
@@ -63,6 +66,8 @@ pub enum NodeError {
     #[error(transparent)]
     Identity(#[from] IdentityError),
     #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
     Tls(#[from] tls::TlsError),
     #[error("the state cannot be opened")]
     State(#[from] GenerationError),
@@ -86,6 +91,7 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     let shares = Shares::claim()?;
     let peer_tls = config.peer_tls.as_ref().map(tls::peer).transpose()?;
     let client_tls = config.client_tls.as_ref().map(tls::server).transpose()?;
+    let mut access = Access::open(&config)?;
     // Before anybody is told of us: who cannot listen should not be a member.
     let addresses = listen::bind(&config)?;
     let connector = Arc::new(TcpConnector::new(peer_tls.as_ref().map(|tls| tls.client.clone())));
@@ -97,7 +103,7 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
 
     let failed = CancellationToken::new();
     let mut registry = Registry::with_prefix("setpoint");
-    let parts = assemble(&config, &membership, connector, failed.clone(), &mut registry).await?;
+    let parts = assemble(&config, &membership, connector, &access, failed.clone(), &mut registry).await?;
     identity::log_begun(&config.data_dir)?;
     let node = parts.context.replica.node.clone();
 
@@ -110,12 +116,15 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     node.run();
     found(&node, &membership).await?;
     parts.start(&config, &tasks, ended.clone());
+    access.start(&tasks, ended.clone());
     let stopping = parts.context.stopping.clone();
     let drain = DrainLayer { stopping: stopping.clone(), requests: TaskTracker::new() };
     let clients = TaskTracker::new();
     let (context, objects) = (parts.context.clone(), parts.objects.clone());
-    let metrics = NodeMetrics::new(context.clone(), objects.reader.index.clone(), registry);
-    let services = listen::Services { context, objects, coordinator: parts.coordinator.clone() };
+    let metrics =
+        NodeMetrics::new(context.clone(), objects.reader.index.clone(), access.audit.clone(), registry);
+    let (identify, coordinator) = (access.identify.clone(), parts.coordinator.clone());
+    let services = listen::Services { identify, context, objects, coordinator };
     let served = listen::serve_clients(doors.client, services, client_tls, drain.clone());
     clients.spawn(listen::serving("client", served, stopping, failed.clone()));
     let served = http::serve(doors.http, parts.context, metrics, ended.clone());
@@ -144,6 +153,7 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     if tokio::time::timeout(CLOSING_PATIENCE, tasks.wait()).await.is_err() {
         tracing::debug!("some connections did not end in time and are dropped");
     }
+    access.close().await;
     outcome
 }
 
@@ -177,6 +187,7 @@ async fn assemble(
     config: &ServerConfig,
     membership: &Membership,
     connector: Arc<TcpConnector>,
+    access: &Access,
     failed: CancellationToken,
     registry: &mut Registry,
 ) -> Result<Parts, NodeError> {
@@ -211,6 +222,7 @@ async fn assemble(
     desk.open(replica.clone(), lessor.clone());
     let renewals_stop = CancellationToken::new();
     let context = Context {
+        gate: access.gate.clone(),
         renewals: Renewals::start(replica.node.clone(), lessor.grace(), renewals_stop.clone()),
         collector: Collector::new(replica.store.clone(), halt.clone()),
         lessor,
@@ -225,7 +237,7 @@ async fn assemble(
         stopping: CancellationToken::new(),
         replica,
     };
-    let objects = writer(&context);
+    let objects = writer(&context, access.authorizer.clone());
     let coordinator = coordinator(&context, objects.clone());
     Ok(Parts { context, objects, coordinator, renewals_stop })
 }
@@ -237,30 +249,31 @@ fn coordinator(context: &Context, objects: Writer) -> Coordinator {
 }
 
 /// What the object API reads and writes with.
-fn writer(context: &Context) -> Writer {
+fn writer(context: &Context, authorizer: Arc<Authorizer>) -> Writer {
     let (replica, quota) = (context.replica.clone(), context.quota.clone());
     let reader = reader(context);
-    let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
+    let roles = Arc::new(Roles::new(reader.store.clone(), authorizer));
+    #[expect(clippy::disallowed_methods, reason = "the one place where uids and generated names come from")]
+    let draw = Arc::new(rand::random::<u128>);
     Writer {
         reader,
-        definitions,
+        roles,
+        turns: Arc::new(Turns::new(draw() as u64)),
         commits: Arc::new(ClusterCommits { replica, quota }),
         clock: Arc::new(SystemClock),
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place where uids and generated names come from"
-        )]
-        draw: Arc::new(rand::random::<u128>),
+        draw,
         limits: WriteLimits::default(),
     }
 }
 
 fn reader(context: &Context) -> Reader {
+    let (store, catalog) = (context.replica.store.clone(), Arc::new(Catalog::built_in()));
     Reader {
-        store: context.replica.store.clone(),
+        definitions: Arc::new(Definitions::new(store.clone(), catalog.clone())),
+        store,
         hub: context.replica.hub.clone(),
         barrier: Arc::new(context.replica.clone()),
-        catalog: Arc::new(Catalog::built_in()),
+        catalog,
         index: Arc::new(Index::new(INDEX_BYTES_MAX)),
         limits: ReadLimits::default(),
         load: context.load.clone(),
@@ -282,8 +295,9 @@ impl Parts {
         tasks.spawn(housekeeping.run(stop.clone()));
         tasks.spawn(self.context.lessor.clone().run(stop.clone()));
         tasks.spawn(self.context.collector.clone().run(stop.clone()));
-        let Reader { store, hub, catalog, index, halt, .. } = self.objects.reader.clone();
-        tasks.spawn(self.objects.definitions.clone().run(hub.clone(), halt.clone(), stop.clone()));
+        let Reader { store, hub, catalog, definitions, index, halt, .. } = self.objects.reader.clone();
+        tasks.spawn(definitions.run(hub.clone(), halt.clone(), stop.clone()));
+        tasks.spawn(self.objects.roles.clone().run(hub.clone(), halt.clone(), stop.clone()));
         tasks.spawn(index.run(store, hub, catalog, halt, stop.clone()));
         let renewals_stop = self.renewals_stop.clone();
         tasks.spawn(async move {

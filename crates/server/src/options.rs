@@ -79,9 +79,25 @@ pub struct Settings {
     /// Key of that certificate (PEM).
     #[arg(long, env = "SETPOINT_KEY_FILE", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Let in only clients with a certificate of this authority (PEM).
+    /// Let in only clients with a certificate of this authority (PEM); with --access roles also those without one.
     #[arg(long, env = "SETPOINT_CLIENT_CA_FILE", value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
+    /// Who may do what: open (whoever gets in may do everything) or roles (what a Role allows) [default: open]
+    #[arg(long, env = "SETPOINT_ACCESS", value_name = "MODE")]
+    pub access: Option<String>,
+    /// The tokens that clients may show, as `setpointd token` writes them; read again when it changes.
+    #[arg(long, env = "SETPOINT_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Write a line here for every write and every denied request [default: audit.log in the data folder, with --access
+    /// roles; otherwise none]
+    #[arg(long, env = "SETPOINT_AUDIT_FILE", value_name = "FILE")]
+    pub audit_file: Option<PathBuf>,
+    /// Size at which that file is moved aside [default: 104857600]
+    #[arg(long, env = "SETPOINT_AUDIT_FILE_BYTES", value_name = "BYTES")]
+    pub audit_file_bytes: Option<u64>,
+    /// How many of those moved aside are kept [default: 9]
+    #[arg(long, env = "SETPOINT_AUDIT_FILES_KEPT", value_name = "COUNT")]
+    pub audit_files_kept: Option<u32>,
     /// Certificate to show to the other nodes, as server and as client (PEM). Turns mutual TLS on between nodes.
     #[arg(long, env = "SETPOINT_PEER_CERT_FILE", value_name = "FILE")]
     pub peer_cert_file: Option<PathBuf>,
@@ -316,6 +332,11 @@ impl Settings {
             cert_file,
             key_file,
             client_ca_file,
+            access,
+            token_file,
+            audit_file,
+            audit_file_bytes,
+            audit_files_kept,
             peer_cert_file,
             peer_key_file,
             peer_ca_file,

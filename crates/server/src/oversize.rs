@@ -1,7 +1,7 @@
 //! A message that is too large for us, refused in the words clients of etcd know.
 //!
 //! The gRPC library refuses it before any service sees it, with a code and a text of its own. Clients of the object API find
-//! the reason, as always, in the details.
+//! the reason, as always, in the details; also of bytes that are no message.
 //!
 //! Not here: requests that fit a message but not the log (`etcd::kv` refuses those).
 
@@ -13,13 +13,22 @@ use tonic::{Code, Status};
 
 /// Turns the library's refusal into etcd's; leaves every other answer as it is.
 pub fn in_etcds_words(response: Response<Body>) -> Response<Body> {
-    let refusal = Status::from_header_map(response.headers())
-        .filter(|status| status.code() == Code::OutOfRange)
-        .and_then(|status| translate(status.message()));
+    let refusal = Status::from_header_map(response.headers()).and_then(|status| match status.code() {
+        Code::OutOfRange => translate(status.message()),
+        Code::Internal => unreadable(status.message()),
+        _ => None,
+    });
     match refusal {
         Some(refusal) => refusal.into_http(),
         None => response,
     }
+}
+
+/// Bytes that are no message are the client's mistake; the code stays the library's.
+fn unreadable(text: &str) -> Option<Status> {
+    text.strip_prefix("failed to decode Protobuf message")?;
+    let error = Error { reason: Reason::Invalid.into(), message: text.to_owned(), ..Error::default() };
+    Some(refused_as(Code::Internal, text, &error))
 }
 
 fn translate(text: &str) -> Option<Status> {
@@ -53,6 +62,14 @@ mod tests {
         let error = setpoint_api::status::error_of(&refusal).expect("an error for programs");
         assert_eq!(error.reason(), Reason::TooLarge);
         assert!(error.message.contains("2200012 bytes, the most is 2097152"), "{}", error.message);
+    }
+
+    #[test]
+    fn bytes_that_are_no_message_have_a_reason() {
+        let reason = |text| setpoint_api::status::error_of(&answered(Status::internal(text)));
+        let unreadable = reason("failed to decode Protobuf message: buffer underflow");
+        assert_eq!(unreadable.map(|error| error.reason()), Some(Reason::Invalid));
+        assert_eq!(reason("the disk is broken"), None);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 pub fn server(files: &ServerTls) -> Result<ServerTlsConfig, TlsError> {
     let tls = ServerTlsConfig::new().identity(identity(&files.cert, &files.key)?);
     match &files.client_ca {
-        Some(ca) => with_authority(tls, ca),
+        Some(ca) => Ok(with_authority(tls, ca)?.client_auth_optional(files.client_auth_optional)),
         None => Ok(tls),
     }
 }

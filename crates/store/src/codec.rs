@@ -325,7 +325,7 @@ fn read_compare(input: &mut Bytes) -> Option<Compare> {
     Some(Compare { range, operator, operand })
 }
 
-fn put_range(out: &mut BytesMut, range: &KeyRange) {
+pub(crate) fn put_range(out: &mut BytesMut, range: &KeyRange) {
     let (tag, start) = match range {
         KeyRange::Single(key) => (0, key),
         KeyRange::Span { start, .. } => (1, start),
@@ -338,7 +338,7 @@ fn put_range(out: &mut BytesMut, range: &KeyRange) {
     }
 }
 
-fn read_range(input: &mut Bytes) -> Option<KeyRange> {
+pub(crate) fn read_range(input: &mut Bytes) -> Option<KeyRange> {
     let tag = input.try_get_u8().ok()?;
     let start = read_bytes(input)?;
     match tag {

@@ -4,7 +4,7 @@
 //! state machine knows neither objects nor their rules: whoever serves them has read, decided, and guards what it read.
 
 use bytes::Bytes;
-use setpoint_types::{LeaseId, Revision};
+use setpoint_types::{KeyRange, LeaseId, Revision};
 
 use crate::author::Author;
 use crate::hold::{Epoch, Fence, LeaseName};
@@ -41,6 +41,8 @@ pub enum Guard {
     Headroom { ledger: String, amounts: Amounts },
     /// The leader of this term still leads.
     Term(u64),
+    /// No key lies in the range. Costs a search, however many there are.
+    Empty(KeyRange),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use setpoint_types::{LeaseId, Revision};
 
 use crate::author::Author;
-use crate::codec::{put_bytes, put_signed, read_byte, read_bytes, read_signed, read_string};
+use crate::codec::{
+    put_bytes, put_range, put_signed, read_byte, read_bytes, read_range, read_signed, read_string,
+};
 use crate::commit::{Commit, Guard, Op, Operation};
 use crate::hold::{Epoch, Fence, LeaseName};
 use crate::ledger::{put_amounts, read_amounts};
@@ -78,6 +80,10 @@ fn put_guard(out: &mut BytesMut, guard: &Guard) {
             out.put_u8(4);
             put_varint(out, *term);
         }
+        Guard::Empty(range) => {
+            out.put_u8(5);
+            put_range(out, range);
+        }
     }
 }
 
@@ -87,6 +93,7 @@ fn read_guard(input: &mut Bytes) -> Option<Guard> {
         2 => Guard::Fence(Fence::read(input)?),
         3 => Guard::Headroom { ledger: read_string(input)?, amounts: read_amounts(input)? },
         4 => Guard::Term(get_varint(input)?),
+        5 => Guard::Empty(read_range(input)?),
         _ => return None,
     })
 }

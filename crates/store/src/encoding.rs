@@ -25,6 +25,7 @@
 //! | `/setpoint.ledger/NAME/OWNER`  | one reservation                                          |
 //! | `/setpoint.epoch/SPACE/NAME`   | the last epoch of a lease object ([`crate::hold::Epoch`]) |
 //! | `/setpoint.hold/SPACE/NAME`    | its holder ([`crate::hold::Hold`])                       |
+//! | `/setpoint.rules`              | nothing: where it was last changed is what is asked for  |
 //!
 //! In the part before the last slash `%` and `/` are written `%25` and `%2F`, so that no two names share a key.
 
@@ -58,6 +59,8 @@ pub const OBJECTS: &[u8] = b"/setpoint.v1/";
 pub const LEDGERS: &[u8] = b"/setpoint.ledger/";
 pub const EPOCHS: &[u8] = b"/setpoint.epoch/";
 pub const HOLDS: &[u8] = b"/setpoint.hold/";
+/// Changes with every definition of a kind and every policy: whoever decided by them guards it.
+pub const RULES: &[u8] = b"/setpoint.rules";
 
 /// True for keys that clients of etcd's protocol may read but not write.
 pub fn is_reserved(key: &[u8]) -> bool {

@@ -17,7 +17,7 @@ use setpoint_types::{KeyRange, LeaseId, NodeId, Revision};
 
 use crate::collect::{self, Progress, StepMax};
 use crate::command::{Alarm, MemberAttributes, Range, Txn};
-use crate::encoding::{Damaged, MetaKey, Record, RecordId};
+use crate::encoding::{self, Damaged, MetaKey, Record, RecordId};
 use crate::engine::{Engine, EngineFailure, Size, Table, WriteBatch};
 use crate::hash::{self, HashOfHistory};
 use crate::history;
@@ -42,6 +42,8 @@ pub struct Store {
     /// Copies of the state's revisions, moved at the end of each chunk.
     newest: AtomicU64,
     compacted: AtomicI64,
+    /// Where the key of the rules was last changed.
+    rules: AtomicU64,
     /// One collection step at a time.
     collecting: Mutex<()>,
 }
@@ -85,6 +87,7 @@ impl Store {
         Ok(Self {
             newest: AtomicU64::new(state.revision.get()),
             compacted: AtomicI64::new(state.compacted),
+            rules: AtomicU64::new(rules_of(&state).get()),
             inner: RwLock::new(Inner { state, engine }),
             collecting: Mutex::new(()),
         })
@@ -248,9 +251,16 @@ impl Store {
         self.compacted.load(Ordering::Acquire)
     }
 
-    /// Called with the lock held, so that both move in the order of the chunks.
+    /// The revision that last changed a definition of a kind or a policy; none if there was none. Asked with every write
+    /// of an object, so it waits for nobody.
+    pub fn rules(&self) -> Revision {
+        Revision::new(self.rules.load(Ordering::Acquire))
+    }
+
+    /// Called with the lock held, so that all move in the order of the chunks.
     fn note_revisions(&self, state: &State) {
         self.compacted.store(state.compacted, Ordering::Release);
+        self.rules.store(rules_of(state).get(), Ordering::Release);
         self.newest.store(state.revision.get(), Ordering::Release);
     }
 
@@ -292,6 +302,11 @@ impl Store {
     pub fn operation(&self, id: &[u8]) -> Option<Done> {
         let state = &self.inner.read().state;
         state.operations.get(id, state.stamp).copied()
+    }
+
+    /// How many keys a range has now. Reads none of them.
+    pub fn count(&self, range: &KeyRange) -> usize {
+        self.inner.read().state.index.count(range)
     }
 
     pub fn alarms(&self) -> Vec<Alarm> {
@@ -412,6 +427,10 @@ impl Moment {
     fn of(inner: &Inner) -> Self {
         Self { engine: inner.engine.clone(), newest: inner.state.revision, compacted: inner.state.compacted }
     }
+}
+
+fn rules_of(state: &State) -> Revision {
+    state.index.get(encoding::RULES).map_or(Revision::NONE, |rules| rules.modified)
 }
 
 fn is_long(state: &State, read: &Range) -> bool {

@@ -45,6 +45,8 @@ pub enum Found {
     Headroom(Amounts),
     /// The running term.
     Term(u64),
+    /// How many keys there are.
+    Keys(u64),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

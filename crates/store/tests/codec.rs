@@ -153,6 +153,7 @@ fn guard() -> impl Strategy<Value = Guard> {
         fence().prop_map(Guard::Fence),
         (text(), amounts()).prop_map(|(ledger, amounts)| Guard::Headroom { ledger, amounts }),
         any::<u64>().prop_map(Guard::Term),
+        range().prop_map(Guard::Empty),
     ]
 }
 

@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::object::{Object, check_metadata};
-use crate::{FieldProblem, Problems, schema};
+use crate::object::{Metadata, Object, check_metadata, read};
+use crate::schema::{self, Check};
+use crate::{FieldProblem, Problems};
 
 /// A built-in kind in Rust: its types and what a schema cannot say about them.
 pub trait KindType {
@@ -115,8 +116,23 @@ impl ColumnType {
 pub struct Kind {
     pub info: KindInfo,
     schema: OnceLock<Value>,
+    checks: OnceLock<[Check; 2]>,
     generate: fn() -> Value,
-    check_types: fn(Option<&Object>, &Object, &mut Problems),
+    check_types: fn(Option<Parts<'_>>, Parts<'_>, &mut Problems),
+}
+
+/// An object of a kind, in parts, so that nobody has to copy one to have it checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    pub metadata: &'a Metadata,
+    pub spec: &'a Value,
+    pub status: &'a Value,
+}
+
+impl<'a> From<&'a Object> for Parts<'a> {
+    fn from(object: &'a Object) -> Self {
+        Self { metadata: &object.metadata, spec: &object.spec, status: &object.status }
+    }
 }
 
 impl Kind {
@@ -124,6 +140,7 @@ impl Kind {
         Self {
             info: K::INFO,
             schema: OnceLock::new(),
+            checks: OnceLock::new(),
             generate: schema::schema_of::<K::Spec, K::Status>,
             check_types: check_types::<K>,
         }
@@ -151,18 +168,21 @@ impl Kind {
     /// All that is wrong with an object of this kind: its metadata, its spec, its status, and what it changes of `old`.
     /// Defaults are expected to be filled in.
     pub fn validate(&self, old: Option<&Object>, new: &Object) -> Vec<FieldProblem> {
+        self.validate_parts(old.map(Parts::from), Parts::from(new))
+    }
+
+    /// The same for an object that is not at hand in one piece.
+    pub fn validate_parts(&self, old: Option<Parts<'_>>, new: Parts<'_>) -> Vec<FieldProblem> {
         let mut problems = Problems::new();
-        check_metadata(self.info.namespaced, old.map(|old| &old.metadata), &new.metadata, &mut problems);
-        for (name, value) in [("spec", &new.spec), ("status", &new.status)] {
-            if value.is_null() && name == "status" {
-                continue;
-            }
-            problems.field(name, |problems| schema::check(self.part(name), value, problems));
+        check_metadata(self.info.namespaced, old.map(|old| old.metadata), new.metadata, &mut problems);
+        let [spec, status] =
+            self.checks.get_or_init(|| ["spec", "status"].map(|name| Check::of(self.part(name))));
+        problems.field("spec", |problems| spec.run(new.spec, problems));
+        if !new.status.is_null() {
+            problems.field("status", |problems| status.run(new.status, problems));
         }
         if let Some(old) = old {
-            problems.field("spec", |problems| {
-                schema::check_immutable(self.part("spec"), &old.spec, &new.spec, problems);
-            });
+            problems.field("spec", |problems| spec.run_change(old.spec, new.spec, problems));
         }
         (self.check_types)(old, new, &mut problems);
         problems.into_found()
@@ -170,8 +190,8 @@ impl Kind {
 }
 
 /// The checks in Rust, as far as the object can be read at all.
-fn check_types<K: KindType>(old: Option<&Object>, new: &Object, problems: &mut Problems) {
-    match new.spec::<K::Spec>() {
+fn check_types<K: KindType>(old: Option<Parts<'_>>, new: Parts<'_>, problems: &mut Problems) {
+    match read::<K::Spec>(".spec", new.spec) {
         Ok(spec) => {
             if !new.metadata.name.is_empty() {
                 problems.field("metadata", |problems| {
@@ -180,7 +200,7 @@ fn check_types<K: KindType>(old: Option<&Object>, new: &Object, problems: &mut P
             }
             problems.field("spec", |problems| {
                 K::check_spec(&spec, problems);
-                if let Some(old) = old.and_then(|old| old.spec::<K::Spec>().ok()) {
+                if let Some(old) = old.and_then(|old| read::<K::Spec>(".spec", old.spec).ok()) {
                     K::check_change(&old, &spec, problems);
                 }
             });
@@ -192,9 +212,9 @@ fn check_types<K: KindType>(old: Option<&Object>, new: &Object, problems: &mut P
     if new.status.is_null() {
         return;
     }
-    match new.status::<K::Status>() {
+    match read::<K::Status>(".status", new.status) {
         Ok(status) => problems.field("status", |problems| {
-            if let Some(old) = old.and_then(|old| old.status::<K::Status>().ok()) {
+            if let Some(old) = old.and_then(|old| read::<K::Status>(".status", old.status).ok()) {
                 K::check_status_change(&old, &status, problems);
             }
         }),

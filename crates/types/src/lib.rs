@@ -18,7 +18,7 @@ pub mod schema;
 pub mod selector;
 
 pub use ids::{ClusterId, Epoch, Generation, LeaseId, NodeId, Revision, Timestamp, Uid};
-pub use kind::{Column, ColumnType, Kind, KindInfo, KindType};
+pub use kind::{Column, ColumnType, Kind, KindInfo, KindType, Parts};
 pub use object::{Metadata, Object, ObjectKey};
 pub use problem::{FieldProblem, Problems};
 pub use range::KeyRange;

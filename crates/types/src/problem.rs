@@ -3,9 +3,9 @@
 //! Validation collects: whoever submits an object learns of every problem at once. `Problems` knows where in the object a
 //! check is, so that a check of a part need not know where the part is used.
 //!
-//! Not here: the checks themselves (`schema::check`, and `check` of each kind).
+//! Not here: the checks themselves (`schema::Check`, and `check` of each kind).
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,8 @@ impl Problems {
     /// Goes into an element of a list for as long as `walk` runs.
     pub fn index<T>(&mut self, index: usize, walk: impl FnOnce(&mut Self) -> T) -> T {
         let back = self.path.len();
-        self.path.push_str(&format!("[{index}]"));
+        // Into the path itself: this is done for every element of every list that is checked.
+        let _ = write!(self.path, "[{index}]");
         let result = walk(self);
         self.path.truncate(back);
         result

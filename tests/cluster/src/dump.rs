@@ -50,10 +50,17 @@ pub async fn watch_all(client: &Client, start: i64) -> Result<Changes, tonic::St
 
 /// The log from `first` up to and including `last`, which must be the revision of a change.
 pub async fn dump(client: &Client, first: i64, last: i64) -> Result<Vec<Change>, DumpError> {
+    Ok(events(client, first, last).await?.into_iter().map(change).collect())
+}
+
+/// The same, as it was sent.
+pub async fn events(client: &Client, first: i64, last: i64) -> Result<Vec<mvccpb::Event>, DumpError> {
     let mut changes = watch_all(client, first).await?;
-    let mut log: Vec<Change> = Vec::new();
-    while log.last().map_or(first - 1, |change| change.revision) < last {
-        let at = log.last().map_or(0, |change| change.revision);
+    let mut log: Vec<mvccpb::Event> = Vec::new();
+    let newest =
+        |log: &[mvccpb::Event]| log.last().and_then(|event| event.kv.as_ref()).map(|kv| kv.mod_revision);
+    while newest(&log).unwrap_or(first - 1) < last {
+        let at = newest(&log).unwrap_or(0);
         let received = tokio::time::timeout(SILENCE, changes.responses.message()).await;
         let response = received.map_err(|_| DumpError::Silent(at))??.ok_or(DumpError::Silent(at))?;
         if response.canceled {
@@ -62,7 +69,7 @@ pub async fn dump(client: &Client, first: i64, last: i64) -> Result<Vec<Change>,
                 response.cancel_reason, response.compact_revision
             )));
         }
-        log.extend(response.events.into_iter().map(change));
+        log.extend(response.events);
     }
     Ok(log)
 }

@@ -2,8 +2,11 @@
 //!
 //! - [`testbed`]: a cluster, the [`mesh`] between its nodes, and clients for each of them
 //! - [`load`] does bounded work from several clients at once and records it as a [`history`]; [`follow`] watches meanwhile
+//! - [`churn`] writes objects of which [`informer`]s keep a copy, a [`fold`]; [`deeds`] are transactions that clients
+//!   insist on, checked by [`ledger`]; [`object`] has what they share
 //! - [`dump`] reads a node's whole log of changes; [`check`] holds the history against it
-//! - [`certificates`], [`wire`], [`volume`], [`metrics`]: TLS, malformed requests, small and failing disks, `/metrics`
+//! - [`certificates`], [`wire`], [`volume`], [`metrics`], [`door`]: TLS, malformed requests, small and failing disks,
+//!   `/metrics`, lost answers
 //!
 //! Times are never asserted on, only orders: these tests run on machines that are busy with something else. Whatever is
 //! random comes from a seed, which a failing test prints; `SETPOINT_SEED` repeats it.
@@ -14,14 +17,21 @@
 
 pub mod certificates;
 pub mod check;
+pub mod churn;
 pub mod client;
+pub mod deeds;
+pub mod door;
 pub mod dump;
+pub mod fold;
 pub mod follow;
 pub mod history;
+pub mod informer;
+pub mod ledger;
 pub mod load;
 pub mod mesh;
 pub mod metrics;
 pub mod model;
+pub mod object;
 pub mod socket;
 pub mod testbed;
 pub mod volume;

@@ -182,7 +182,8 @@ async fn caller(source: SocketAddr, here: SocketAddr, pids: &Mutex<Vec<Option<u3
     None
 }
 
-async fn connection(
+/// Passes a connection on, until it breaks or a link breaks it.
+pub(crate) async fn connection(
     inbound: TcpStream,
     target: &str,
     mut there: watch::Receiver<Link>,

@@ -46,10 +46,10 @@ impl Decoder for Plain {
 }
 
 /// Sends these bytes as the one message of a call, and returns the first answer.
-pub async fn call(client: &Client, method: &'static str, message: Bytes) -> Result<Bytes, Status> {
+pub async fn call(client: &Client, method: &str, message: Bytes) -> Result<Bytes, Status> {
     let mut grpc = tonic::client::Grpc::new(client.channel.clone());
     grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-    let path = PathAndQuery::from_static(method);
+    let path = PathAndQuery::try_from(method).map_err(|error| Status::internal(error.to_string()))?;
     let request = Request::new(tokio_stream::once(message));
     let mut answers = grpc.streaming(request, path, Plain).await?.into_inner();
     answers.message().await?.ok_or_else(|| Status::cancelled("no answer"))

@@ -35,6 +35,7 @@ pub mod run;
 pub mod shrink;
 pub mod side;
 mod side_watch;
+pub mod skip;
 pub mod stage;
 pub mod step;
 pub mod stream;

@@ -9,7 +9,7 @@ use serde::ser::{SerializeSeq, Serializer};
 use setpoint_types::{Revision, Timestamp};
 
 use crate::principal::Principal;
-use crate::rbac::Verb;
+use crate::rbac::{Need, Verb};
 
 /// Something that was done, or was not allowed to be.
 #[derive(Clone, Debug, Serialize)]
@@ -19,9 +19,10 @@ pub struct AuditEntry {
     pub time: Timestamp,
     #[serde(flatten, serialize_with = "as_who")]
     pub principal: Principal,
-    #[serde(serialize_with = "as_verb")]
-    pub verb: Verb,
-    /// With `/status` if only that was written.
+    /// None for a request of somebody who was not identified, which was not looked into.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_verb")]
+    pub verb: Option<Verb>,
+    /// With `/status` if only that was written; without a verb, the method.
     #[serde(serialize_with = "cut")]
     pub kind: String,
     #[serde(skip_serializing_if = "String::is_empty", serialize_with = "cut")]
@@ -59,6 +60,11 @@ pub enum AuditResult {
         #[serde(serialize_with = "cut")]
         reason: String,
     },
+    /// Allowed, but nobody knows whether it was done: its client left, or it was not confirmed in time.
+    Unknown {
+        #[serde(serialize_with = "cut")]
+        reason: String,
+    },
 }
 
 impl AuditEntry {
@@ -68,7 +74,7 @@ impl AuditEntry {
         Self {
             time,
             principal,
-            verb,
+            verb: Some(verb),
             kind: kind.to_owned(),
             namespace: none(),
             name: none(),
@@ -77,6 +83,19 @@ impl AuditEntry {
             source: None,
             trace: none(),
         }
+    }
+
+    /// About what a request needed.
+    pub fn of(time: Timestamp, principal: Principal, need: &Need, result: AuditResult) -> Self {
+        let (kind, namespace, name) = need.named();
+        let entry = Self::new(time, principal, need.verb, &kind, result);
+        Self { namespace, name, ..entry }
+    }
+
+    /// About a request of somebody who could not be identified, by its method.
+    pub fn unidentified(time: Timestamp, method: &str, reason: String) -> Self {
+        let result = AuditResult::Denied { reason };
+        Self { verb: None, ..Self::new(time, Principal::anonymous(), Verb::Get, method, result) }
     }
 
     pub fn is_denial(&self) -> bool {
@@ -107,8 +126,8 @@ fn as_time<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Err
     serializer.collect_str(&humantime::format_rfc3339_millis(UNIX_EPOCH + since))
 }
 
-fn as_verb<S: Serializer>(verb: &Verb, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(verb.as_str())
+fn as_verb<S: Serializer>(verb: &Option<Verb>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(verb.map_or("", Verb::as_str))
 }
 
 fn as_number<S: Serializer>(revision: &Revision, serializer: S) -> Result<S::Ok, S::Error> {

@@ -108,6 +108,16 @@ impl AuditLog {
         Recorded::Yes
     }
 
+    /// The same without waiting, for whoever cannot.
+    pub fn record_now(&self, entry: AuditEntry) -> Recorded {
+        if entry.is_denial() {
+            return self.record_denial(entry);
+        }
+        let Ok(place) = self.queue.try_reserve() else { return self.dropped(&entry) };
+        place.send(Queued::Entry { entry: Box::new(entry), _place: None });
+        Recorded::Yes
+    }
+
     pub fn counts(&self) -> AuditCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         AuditCounts {

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 
 use super::decision::Decision;
 use super::grant::{ParsedRule, Scope};
+use super::need::Need;
 use super::policy::{Holder, Policy};
 use super::role::Rule;
 use super::target::Target;
@@ -65,6 +66,26 @@ impl Authorizer {
             Some(source) => Decision::Granted(source.clone()),
             None => Decision::denied(principal, verb, target),
         }
+    }
+
+    /// Whether somebody may do what a request needs. What is reserved, nobody may while access control is on.
+    pub fn decide(&self, principal: &Principal, need: &Need) -> Decision {
+        if need.is_reserved() && self.is_on() {
+            return Decision::reserved(principal, need);
+        }
+        self.check(principal, need.verb, &need.target())
+    }
+
+    /// Whether somebody may do anything at all with objects of a kind, anywhere.
+    pub fn knows(&self, principal: &Principal, kind: &str) -> bool {
+        let Some(policy) = self.policy() else { return true };
+        principal.is_in(ADMINS) || policy.grants(principal).any(|grant| grant.rule.concerns(kind))
+    }
+
+    /// Whether somebody may do anything at all.
+    pub fn knows_any(&self, principal: &Principal) -> bool {
+        let Some(policy) = self.policy() else { return true };
+        principal.is_in(ADMINS) || policy.grants(principal).next().is_some()
     }
 
     /// Everybody who may do this, besides those of whom a group says so. Nobody is named while access control is off.

@@ -1,7 +1,7 @@
 //! Roles that are always there, so that the first binding needs no role of its own.
 
 use super::role::{Role, Rule};
-use super::target::KEYS;
+use super::target::{CLUSTER, KEYS};
 
 const READS: &[&str] = &["get", "list", "watch"];
 /// What the users of a namespace write.
@@ -16,14 +16,14 @@ const SEEN: &[&str] = &["ReplicaSet", "Replica", "Binding", "Quota", "PlacementP
 /// | `setpoint-viewer` | read the kinds of everyday work |
 /// | `setpoint-editor` | write them, too |
 /// | `setpoint-admin` | do anything, roles and bindings included |
-/// | `setpoint-etcd` | read and write plain keys through the etcd services |
+/// | `setpoint-etcd` | read and write plain keys through the etcd services, and see the cluster's members and status |
 pub fn builtin_roles() -> Vec<Role> {
     let work = [WORK, SEEN].concat();
     vec![
         role("setpoint-viewer", vec![rule(READS, &work)]),
         role("setpoint-editor", vec![rule(READS, &work), rule(&["*"], WORK)]),
         role("setpoint-admin", vec![rule(&["*"], &["*"])]),
-        role("setpoint-etcd", vec![rule(&["*"], &[KEYS])]),
+        role("setpoint-etcd", vec![rule(&["*"], &[KEYS]), rule(&["get"], &[CLUSTER])]),
     ]
 }
 
@@ -53,7 +53,7 @@ mod tests {
             };
             let policy = Policy::compile(&roles, &[binding]);
             assert_eq!(policy.problems(), []);
-            for kind in ["Role", "RoleBinding", "Token", LEDGERS] {
+            for kind in ["Role", "RoleBinding", "Token", LEDGERS, CLUSTER] {
                 let holders = policy.who_can(Verb::Update, &Target::all(kind, "n"));
                 assert_eq!(!holders.is_empty(), role.name == "setpoint-admin", "{} and {kind}", role.name);
             }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::keys::ReservedKeys;
+use super::need::Need;
 use super::policy::Source;
 use super::target::Target;
 use super::verb::Verb;
@@ -32,6 +34,12 @@ impl Decision {
         Self::Denied(Denial(format!(
             "{principal} may not {verb} {target}: no role allows it; ask for a RoleBinding to one that does"
         )))
+    }
+
+    /// What an etcd service may not do for anybody.
+    pub fn reserved(principal: &Principal, need: &Need) -> Self {
+        let (verb, target) = (need.verb, need.target());
+        Self::Denied(Denial(format!("{principal} may not {verb} {target}: {ReservedKeys}")))
     }
 }
 

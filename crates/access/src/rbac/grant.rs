@@ -30,6 +30,11 @@ impl ParsedRule {
         Ok(Self { verbs: VerbSet::parse(&rule.verbs)?, kinds, names: NamePatterns::parse(&rule.names)? })
     }
 
+    /// Whether it allows anything of this kind.
+    pub fn concerns(&self, kind: &str) -> bool {
+        self.kinds.iter().any(|own| own.concerns(kind))
+    }
+
     fn allows(&self, verb: Verb, target: &Target<'_>) -> bool {
         self.verbs.contains(verb)
             && self.kinds.iter().any(|kind| kind.matches(target))

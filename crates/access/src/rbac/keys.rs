@@ -7,8 +7,9 @@
 use bytes::Bytes;
 use setpoint_types::KeyRange;
 
+use super::need::{Need, What};
 use super::pattern::{after, lies_below};
-use super::target::{EVERYTHING, LEDGERS, Name, Target};
+use super::target::{EVERYTHING, LEDGERS};
 use super::verb::Verb;
 
 /// Everything that the object API keeps (docs/adr/0007).
@@ -23,36 +24,6 @@ const LEASE: &str = "Lease";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("keys below /setpoint. belong to objects and are written through the object API only")]
 pub struct ReservedKeys;
-
-/// One thing that must be allowed. Those of one request are all needed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
-    pub verb: Verb,
-    what: What,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
-    Keys(KeyRange),
-    /// No name: all of them. No namespace: all of them, or a kind of the whole cluster.
-    Objects {
-        kind: String,
-        namespace: String,
-        name: Option<String>,
-    },
-}
-
-impl Need {
-    pub fn target(&self) -> Target<'_> {
-        match &self.what {
-            What::Keys(range) => Target::keys(range),
-            What::Objects { kind, namespace, name: None } => Target::all(kind, namespace),
-            What::Objects { kind, namespace, name: Some(name) } => {
-                Target { name: Name::One(name), ..Target::all(kind, namespace) }
-            }
-        }
-    }
-}
 
 /// What a Range needs: `get` for one key, `list` for more.
 pub fn key_read(range: &KeyRange) -> Vec<Need> {
@@ -146,7 +117,7 @@ fn some_of(kind: &str, range: &KeyRange, at: usize) -> Option<What> {
         KeyRange::Single(key) => Some(std::str::from_utf8(&key[at..]).ok()?.to_owned()),
         _ => None,
     };
-    Some(What::Objects { kind, namespace, name })
+    Some(What::Objects { kind, status: false, namespace, name })
 }
 
 /// `/setpoint.ledger/NAME` or `/setpoint.ledger/NAME/OWNER`. A name that is escaped in its key needs all of them.
@@ -158,11 +129,11 @@ fn ledger_of(range: &KeyRange) -> Option<What> {
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     let name = name.bytes().all(plain).then(|| name.to_owned());
-    Some(What::Objects { kind: LEDGERS.to_owned(), namespace: String::new(), name })
+    Some(What::Objects { kind: LEDGERS.to_owned(), status: false, namespace: String::new(), name })
 }
 
 fn all(kind: &str) -> What {
-    What::Objects { kind: kind.to_owned(), namespace: String::new(), name: None }
+    What::Objects { kind: kind.to_owned(), status: false, namespace: String::new(), name: None }
 }
 
 /// The text between position `at` and the next slash, and the position behind it, if the whole range has both.
@@ -280,7 +251,10 @@ mod tests {
             let [own] = &own[..] else { return Err(TestCaseError::fail("one key, one need")) };
             let covered = needs.iter().any(|need| match (&need.what, &own.what) {
                 (What::Keys(range), What::Keys(_)) => range.contains(key.as_bytes()),
-                (What::Objects { kind, namespace, name }, What::Objects { kind: k, namespace: n, name: m }) => {
+                (
+                    What::Objects { kind, namespace, name, .. },
+                    What::Objects { kind: k, namespace: n, name: m, .. },
+                ) => {
                     (kind == EVERYTHING || kind == k)
                         && (namespace.is_empty() || namespace == n)
                         && (name.is_none() || name == m)

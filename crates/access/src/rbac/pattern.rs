@@ -45,6 +45,11 @@ impl KindPattern {
         part && self.kind.as_deref().is_none_or(|kind| kind == target.kind)
     }
 
+    /// Whether it is about this kind, in whatever part.
+    pub fn concerns(&self, kind: &str) -> bool {
+        self.kind.as_deref().is_none_or(|own| own == kind)
+    }
+
     /// Whether everything that `other` matches is matched by this one.
     pub fn covers(&self, other: &Self) -> bool {
         let parts = (self.object || !other.object) && (self.status || !other.status);
@@ -72,6 +77,7 @@ impl NamePattern {
 
     fn matches(&self, name: &Name<'_>) -> bool {
         match (self, name) {
+            (_, Name::Some) => true,
             (Self::Exact(own), Name::One(name)) => **own == **name,
             (Self::Prefix(start), Name::One(name)) => name.starts_with(&**start),
             (Self::Prefix(start), Name::Any) => start.is_empty(),

@@ -8,6 +8,8 @@ use setpoint_types::KeyRange;
 pub const KEYS: &str = "keys";
 /// The kind of ledgers, which only transactions write.
 pub const LEDGERS: &str = "ledgers";
+/// The members of the cluster, and the upkeep of their data. Its names are operations: `compact`, `member-add`.
+pub const CLUSTER: &str = "cluster";
 /// Stands for every kind at once.
 pub const EVERYTHING: &str = "*";
 
@@ -29,6 +31,8 @@ pub enum Name<'a> {
     /// Any number of them, or one whose name is not known yet. Needs a grant that is not limited to names.
     Any,
     One(&'a str),
+    /// Whichever: a grant of some is enough.
+    Some,
     /// Of the kind [`KEYS`]. One grant must cover the whole range.
     Keys(&'a KeyRange),
 }
@@ -74,6 +78,7 @@ impl fmt::Display for Target<'_> {
         }
         match self.name {
             Name::Any => {}
+            Name::Some => write!(f, " of whatever name")?,
             Name::One(name) => write!(f, " {}", Brief(name))?,
             Name::Keys(range) => {
                 let start = String::from_utf8_lossy(range.start());

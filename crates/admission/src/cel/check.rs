@@ -1,12 +1,13 @@
 //! What is refused when an expression is defined: too large, too deep, or naming what does not exist.
 //!
-//! Types are not checked: the interpreter is dynamic, and a rule that adds a string to a number fails when it is evaluated.
+//! Types are checked only as far as they are plain to see: what can be nothing but a number is no condition. Else the
+//! interpreter is dynamic, and a rule that adds a string to a number fails when it is evaluated.
 
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue};
 
 use super::library::{FUNCTIONS, TYPES, pattern};
-use crate::limits::{EXPRESSION_DEPTH_MAX, EXPRESSION_NODES_MAX};
+use crate::limits::{EXPRESSION_DEPTH_MAX, EXPRESSION_NODES_MAX, EXPRESSION_PATTERNS_MAX};
 
 /// A literal separator for `join` may be so long. It is repeated, so it must not come from the object.
 const SEPARATOR_BYTES_MAX: usize = 64;
@@ -42,7 +43,44 @@ pub struct Findings {
     pub problems: Vec<(u64, String)>,
     /// Names from the scope.
     pub uses: Vec<String>,
+    /// Fields of those: `self.spec.size`.
+    pub fields: Vec<Selected>,
+    /// Literal patterns in it.
+    pub patterns: usize,
 }
+
+/// A chain of fields, and the node it ends at.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    pub node: u64,
+    /// The variable.
+    pub root: String,
+    pub fields: Vec<String>,
+}
+
+/// True if an expression yields something, but never true or false.
+pub fn is_never_boolean(expression: &IdedExpr) -> bool {
+    match &expression.expr {
+        Expr::Literal(LiteralValue::Boolean(_)) | Expr::Select(_) | Expr::Unspecified => false,
+        Expr::Literal(_) | Expr::List(_) | Expr::Map(_) | Expr::Struct(_) => true,
+        Expr::Ident(name) => TYPES.contains(&name.as_str()),
+        Expr::Call(call) => match call.func_name.as_str() {
+            "_?_:_" => call.args.iter().skip(1).all(is_never_boolean),
+            "_+_" | "_-_" | "_*_" | "_/_" | "_%_" | "-_" => true,
+            name => FUNCTIONS.contains(&name) && !TRUTHS.contains(&name),
+        },
+        Expr::Comprehension(comprehension) => match &comprehension.result.expr {
+            // What it gathers, it begins with.
+            Expr::Ident(name) if *name == comprehension.accu_var => {
+                is_never_boolean(&comprehension.accu_init)
+            }
+            _ => is_never_boolean(&comprehension.result),
+        },
+    }
+}
+
+/// Functions that may yield true or false.
+const TRUTHS: [&str; 6] = ["bool", "contains", "dyn", "endsWith", "matches", "startsWith"];
 
 /// Refuses what is too large to be walked. On an explicit stack, because nothing is known about the depth yet.
 pub fn measure(expression: &IdedExpr) -> Result<(), (u64, String)> {
@@ -91,6 +129,13 @@ impl<'e> Look<'e, '_> {
                     && self.scope.has(&name)
                 {
                     return self.used(name);
+                }
+                if let Some((root, fields)) = chain(node).filter(|(root, _)| !self.local.contains(root))
+                    && self.scope.has(root)
+                {
+                    let fields = fields.into_iter().map(str::to_owned).collect();
+                    self.findings.fields.push(Selected { node: node.id, root: root.to_owned(), fields });
+                    return self.used(root.to_owned());
                 }
                 self.at(&select.operand);
             }
@@ -144,10 +189,8 @@ impl<'e> Look<'e, '_> {
             Some(Expr::Literal(LiteralValue::String(text))) => Some(text.inner()),
             _ => None,
         };
-        if name == "matches"
-            && let Some(Err(problem)) = literal.map(pattern)
-        {
-            self.problem(id, format!("not a usable pattern: {problem}"));
+        if let Some(literal) = literal.filter(|_| name == "matches") {
+            self.pattern(id, literal);
         }
         if name == "join"
             && !call.args.is_empty()
@@ -155,6 +198,21 @@ impl<'e> Look<'e, '_> {
         {
             let message = format!("`join` needs a literal separator of at most {SEPARATOR_BYTES_MAX} bytes");
             self.problem(id, message);
+        }
+    }
+
+    fn pattern(&mut self, id: u64, literal: &str) {
+        self.findings.patterns += 1;
+        match self.findings.patterns {
+            count if count > EXPRESSION_PATTERNS_MAX + 1 => {}
+            count if count > EXPRESSION_PATTERNS_MAX => {
+                self.problem(id, format!("has more than {EXPRESSION_PATTERNS_MAX} patterns"));
+            }
+            _ => {
+                if let Err(problem) = pattern(literal) {
+                    self.problem(id, format!("not a usable pattern: {problem}"));
+                }
+            }
         }
     }
 
@@ -174,6 +232,19 @@ fn dotted(node: &IdedExpr) -> Option<String> {
     let Expr::Select(select) = &node.expr else { return None };
     let Expr::Ident(root) = &select.operand.expr else { return None };
     Some(format!("{root}.{}", select.field))
+}
+
+/// `a.b.c` as its root and fields, where it is that.
+fn chain(node: &IdedExpr) -> Option<(&str, Vec<&str>)> {
+    match &node.expr {
+        Expr::Ident(root) => Some((root, Vec::new())),
+        Expr::Select(select) => {
+            let (root, mut fields) = chain(&select.operand)?;
+            fields.push(&select.field);
+            Some((root, fields))
+        }
+        _ => None,
+    }
 }
 
 fn each_child<'e>(node: &'e IdedExpr, mut visit: impl FnMut(&'e IdedExpr)) {

@@ -19,6 +19,18 @@ pub struct Expression {
     source: String,
     paying: IdedExpr,
     uses: Vec<String>,
+    fields: Vec<UsedField>,
+    patterns: usize,
+    never_boolean: bool,
+}
+
+/// A field of a variable that an expression names.
+#[derive(Debug)]
+pub struct UsedField {
+    pub position: Option<(usize, usize)>,
+    pub root: String,
+    /// From the root on.
+    pub fields: Vec<String>,
 }
 
 /// Why an expression is not taken, and where in its text.
@@ -71,8 +83,29 @@ impl Expression {
                 .join()
                 .unwrap_or_else(|_| Err(whole("cannot be parsed".to_owned())))
         });
-        let (paying, uses) = parsed?;
-        Ok(Self { source: source.to_owned(), paying, uses })
+        let Parsed { paying, findings, fields, never_boolean } = parsed?;
+        let (source, patterns) = (source.to_owned(), findings.patterns);
+        Ok(Self { source, paying, uses: findings.uses, fields, patterns, never_boolean })
+    }
+
+    /// The same for a condition: what can yield neither true nor false is refused.
+    pub fn compile_condition(source: &str, scope: &Scope) -> Result<Self, Vec<CompileError>> {
+        let expression = Self::compile(source, scope)?;
+        if expression.never_boolean {
+            let message = "yields neither true nor false, and a condition must".to_owned();
+            return Err(vec![CompileError { position: None, message }]);
+        }
+        Ok(expression)
+    }
+
+    /// The fields of its variables that it names.
+    pub fn fields(&self) -> &[UsedField] {
+        &self.fields
+    }
+
+    /// How many patterns it has as literals.
+    pub fn patterns(&self) -> usize {
+        self.patterns
     }
 
     /// The text it was made from.
@@ -138,7 +171,7 @@ impl Expression {
 }
 
 /// On the large stack: parses, checks, rewrites, and drops what is too deep to be dropped elsewhere.
-fn parse(source: &str, scope: &Scope) -> Result<(IdedExpr, Vec<String>), Vec<CompileError>> {
+fn parse(source: &str, scope: &Scope) -> Result<Parsed, Vec<CompileError>> {
     let parser =
         library::environment().parser().max_recursion_depth(PARSER_DEPTH_MAX).error_recovery_limit(4);
     let (expression, places) =
@@ -149,7 +182,21 @@ fn parse(source: &str, scope: &Scope) -> Result<(IdedExpr, Vec<String>), Vec<Com
     if !findings.problems.is_empty() {
         return Err(findings.problems.into_iter().map(placed).collect());
     }
-    Ok((instrument::instrument_root(expression), findings.uses))
+    let used = |it: &check::Selected| UsedField {
+        position: position(&places, it.node),
+        root: it.root.clone(),
+        fields: it.fields.clone(),
+    };
+    let fields = findings.fields.iter().map(used).collect();
+    let never_boolean = check::is_never_boolean(&expression);
+    Ok(Parsed { paying: instrument::instrument_root(expression), findings, fields, never_boolean })
+}
+
+struct Parsed {
+    paying: IdedExpr,
+    findings: check::Findings,
+    fields: Vec<UsedField>,
+    never_boolean: bool,
 }
 
 fn syntax_errors(errors: &ParseErrors) -> Vec<CompileError> {

@@ -15,7 +15,7 @@ use crate::schema::{self, Conditions, Node};
 use crate::size::written_bytes;
 
 /// Fields of every object, which no kind's schema describes.
-const ENVELOPE: [&str; 2] = ["kind", "metadata"];
+pub(super) const ENVELOPE: [&str; 2] = ["kind", "metadata"];
 
 /// A kind. Immutable: a changed definition is compiled anew.
 #[derive(Debug)]
@@ -45,7 +45,9 @@ impl CustomKind {
         let selectable = spec.clone().field("selectableFields");
         problems.extend(check_selectable(&definition.selectable_fields, &read.root, &selectable));
         problems.extend(check_defaults(&read.schema, &read.root, &schema_at));
-        let compiled = rules::compile(&read.root, &schema_at, &definition.rules, &spec.field("rules"));
+        let closed = definition.unknown_fields == UnknownFields::Prune;
+        let compiler = rules::Compiler::new(closed, read.patterns);
+        let compiled = compiler.compile(&read.root, &schema_at, &definition.rules, &spec.field("rules"));
         match compiled {
             Ok(rules) if problems.is_empty() => Ok(Self {
                 definition: definition.clone(),
@@ -145,6 +147,7 @@ impl CustomKind {
 struct ReadSchema {
     schema: Value,
     root: Node,
+    patterns: usize,
     conditions: Conditions,
 }
 
@@ -155,7 +158,7 @@ fn read_schema(written: &Map<String, Value>, at: &Path) -> Result<ReadSchema, Ve
         return Err(one(at, format!("is longer than {SCHEMA_BYTES_MAX} bytes")));
     }
     let schema = schema::inline(written, at.clone()).map_err(|problem| vec![problem])?;
-    let (root, mut problems) = schema::read(&schema, at.clone());
+    let (root, patterns, mut problems) = schema::read(&schema, at.clone());
     if !root.types.is("object") {
         problems.push(FieldProblem::new(at.clone().field("type"), "must be \"object\""));
     }
@@ -168,7 +171,7 @@ fn read_schema(written: &Map<String, Value>, at: &Path) -> Result<ReadSchema, Ve
     }
     let conditions =
         Conditions::new(&schema).map_err(|found| one(&at.clone().join(&found.path), found.message))?;
-    Ok(ReadSchema { schema, root, conditions })
+    Ok(ReadSchema { schema, root, patterns, conditions })
 }
 
 /// A default must be good where it is.

@@ -6,11 +6,12 @@ use serde_json::Value;
 use setpoint_types::FieldProblem;
 use setpoint_types::kinds::KindRule;
 
-use crate::cel::{Bindings, Budget, Expression, Scope};
-use crate::limits::RULES_MAX;
+use super::custom::ENVELOPE;
+use crate::cel::{Bindings, Budget, CompileError, Expression, Scope, UsedField};
+use crate::limits::{PATTERNS_MAX, RULES_MAX};
 use crate::path::{Path, Step};
 use crate::problem::Finding;
-use crate::schema::{ListType, Node, Values};
+use crate::schema::{ListType, Node, Values, keeps_unknown};
 
 const NEW: &str = "self";
 const OLD: &str = "oldSelf";
@@ -34,26 +35,34 @@ struct Compiled {
     path: Path,
 }
 
-/// Compiles the rules of a schema, and those about the whole object.
-pub fn compile(
-    schema: &Node,
-    schema_at: &Path,
-    whole: &[KindRule],
-    whole_at: &Path,
-) -> Result<Rules, Vec<FieldProblem>> {
-    let mut compiler = Compiler { problems: Vec::new(), count: 0 };
-    let mut rules = compiler.place(schema, schema_at.clone(), true);
-    let whole = compiler.rules(whole, whole_at, schema, true);
-    rules.here.extend(whole);
-    if compiler.problems.is_empty() { Ok(rules) } else { Err(compiler.problems) }
-}
-
-struct Compiler {
+pub struct Compiler {
     problems: Vec<FieldProblem>,
     count: usize,
+    patterns: usize,
+    /// Fields that the schema does not know are not stored, so a rule cannot mean any.
+    closed: bool,
 }
 
 impl Compiler {
+    /// After so many patterns.
+    pub fn new(closed: bool, patterns: usize) -> Self {
+        Self { problems: Vec::new(), count: 0, patterns, closed }
+    }
+
+    /// Compiles the rules of a schema, and those about the whole object.
+    pub fn compile(
+        mut self,
+        schema: &Node,
+        schema_at: &Path,
+        whole: &[KindRule],
+        whole_at: &Path,
+    ) -> Result<Rules, Vec<FieldProblem>> {
+        let mut rules = self.place(schema, schema_at.clone(), true);
+        let whole = self.rules(whole, whole_at, schema, true);
+        rules.here.extend(whole);
+        if self.problems.is_empty() { Ok(rules) } else { Err(self.problems) }
+    }
+
     /// `traced`: what was here before the update is known.
     fn place(&mut self, node: &Node, at: Path, traced: bool) -> Rules {
         let mut rules = Rules {
@@ -93,12 +102,14 @@ impl Compiler {
         }
         let scope = Scope::of(&[NEW, OLD]);
         let path = self.path(rule, &at, node);
-        let expression = self.expression(&rule.rule, &scope, at.clone().field("rule"));
+        let rule_at = at.clone().field("rule");
+        let expression = self.compiled(Expression::compile_condition(&rule.rule, &scope), node, rule_at);
         let transition = expression.as_ref().is_some_and(|expression| expression.uses(OLD));
         let scope = if transition { scope } else { Scope::of(&[NEW]) };
         let place = at.clone().field("messageExpression");
         let written = rule.message_expression.as_ref();
-        let message_expression = written.and_then(|text| self.expression(text, &scope, place));
+        let message_expression =
+            written.and_then(|text| self.compiled(Expression::compile(text, &scope), node, place));
         if transition && !traced {
             let message = "uses oldSelf, but the elements of this list cannot be told apart: \
                            make it a list with \"x-setpoint-list-type\": \"map\"";
@@ -133,14 +144,61 @@ impl Compiler {
         path
     }
 
-    fn expression(&mut self, text: &str, scope: &Scope, at: Path) -> Option<Expression> {
-        let problems = match Expression::compile(text, scope) {
-            Ok(expression) => return Some(expression),
+    fn compiled(
+        &mut self,
+        compiled: Result<Expression, Vec<CompileError>>,
+        node: &Node,
+        at: Path,
+    ) -> Option<Expression> {
+        let problems = match compiled {
+            Ok(expression) => {
+                self.patterns += expression.patterns();
+                if self.patterns > PATTERNS_MAX {
+                    // One is enough to say so, and no further one is compiled.
+                    self.count = RULES_MAX + 1;
+                    let message =
+                        format!("there are more than {PATTERNS_MAX} patterns with those of the schema");
+                    self.problems.push(FieldProblem::new(at, message));
+                    return None;
+                }
+                let unknown = self.unknown_fields(&expression, node);
+                if unknown.is_empty() {
+                    return Some(expression);
+                }
+                unknown
+            }
             Err(problems) => problems,
         };
         self.problems.extend(problems.iter().map(|problem| FieldProblem::new(&at, problem.to_string())));
         None
     }
+
+    /// Fields that an expression names and no object can have.
+    fn unknown_fields(&self, expression: &Expression, node: &Node) -> Vec<CompileError> {
+        let used =
+            expression.fields().iter().filter(|used| self.closed && [NEW, OLD].contains(&used.root.as_str()));
+        let missing = |used: &UsedField| {
+            let name = missing_field(&used.fields, node)?;
+            let message = format!("there is no field `{name}` in the schema");
+            Some(CompileError { position: used.position, message })
+        };
+        used.filter_map(missing).collect()
+    }
+}
+
+/// The first of the fields, one in the other, that is not in the schema. What is unknown may be anything, and what all
+/// objects have beside it is not described.
+fn missing_field<'f>(fields: &'f [String], node: &Node) -> Option<&'f str> {
+    let mut place = node;
+    for (depth, name) in fields.iter().enumerate() {
+        match place.field(name) {
+            Some(next) => place = next,
+            None if keeps_unknown(place) => return None,
+            None if depth == 0 && ENVELOPE.contains(&name.as_str()) => return None,
+            None => return Some(name),
+        }
+    }
+    None
 }
 
 impl Rules {

@@ -7,8 +7,8 @@ use setpoint_types::kinds::{
 use setpoint_types::names::check_env_name;
 
 use super::matching::check_match;
-use crate::cel::{Expression, Scope};
-use crate::limits::POLICY_EXPRESSIONS_MAX;
+use crate::cel::{CompileError, Expression, Scope};
+use crate::limits::{PATTERNS_MAX, POLICY_EXPRESSIONS_MAX};
 use crate::path::Path;
 
 pub(super) const OBJECT: &str = "object";
@@ -55,7 +55,8 @@ impl Policy {
     /// Compiles the policy `name`, or says everything that is wrong with it. Paths begin at its `.spec`.
     pub fn compile(name: &str, spec: &AdmissionPolicySpec) -> Result<Self, Vec<FieldProblem>> {
         let scope = Scope::of(&[OBJECT, OLD_OBJECT, REQUEST, NAMESPACE_OBJECT]);
-        let mut compiler = Compiler { scope, problems: Vec::new(), at: Path::root().field("spec") };
+        let mut compiler =
+            Compiler { scope, problems: Vec::new(), patterns: 0, at: Path::root().field("spec") };
         compiler.check_counts(spec);
         compiler.problems.extend(check_match(&spec.matches, &compiler.at.clone().field("match")));
         let conditions = compiler.conditions(spec);
@@ -87,6 +88,7 @@ struct Compiler {
     /// Grows with the variables.
     scope: Scope,
     problems: Vec<FieldProblem>,
+    patterns: usize,
     at: Path,
 }
 
@@ -109,7 +111,7 @@ impl Compiler {
         let mut conditions = Vec::new();
         for (index, condition) in spec.match_conditions.iter().enumerate() {
             let at = self.at.clone().field("matchConditions").index(index);
-            let expression = self.expression(&condition.expression, at.field("expression"));
+            let expression = self.condition(&condition.expression, at.field("expression"));
             conditions
                 .extend(expression.map(|expression| Named { name: condition.name.clone(), expression }));
         }
@@ -145,7 +147,7 @@ impl Compiler {
     }
 
     fn validation(&mut self, validation: &Validation, at: Path) -> Option<CompiledValidation> {
-        let expression = self.expression(&validation.expression, at.clone().field("expression"));
+        let expression = self.condition(&validation.expression, at.clone().field("expression"));
         let message_at = at.clone().field("messageExpression");
         let written = validation.message_expression.as_ref();
         let message_expression = written.and_then(|text| self.expression(text, message_at));
@@ -176,9 +178,32 @@ impl Compiler {
         mutations
     }
 
+    fn condition(&mut self, text: &str, at: Path) -> Option<Expression> {
+        self.compiled(text, Expression::compile_condition, at)
+    }
+
     fn expression(&mut self, text: &str, at: Path) -> Option<Expression> {
-        let problems = match Expression::compile(text, &self.scope) {
-            Ok(expression) => return Some(expression),
+        self.compiled(text, Expression::compile, at)
+    }
+
+    fn compiled(
+        &mut self,
+        text: &str,
+        compile: fn(&str, &Scope) -> Result<Expression, Vec<CompileError>>,
+        at: Path,
+    ) -> Option<Expression> {
+        if self.patterns > PATTERNS_MAX {
+            return None;
+        }
+        let problems = match compile(text, &self.scope) {
+            Ok(expression) => {
+                self.patterns += expression.patterns();
+                if self.patterns > PATTERNS_MAX {
+                    let message = format!("the policy has more than {PATTERNS_MAX} patterns");
+                    self.problems.push(FieldProblem::new(&at, message));
+                }
+                return Some(expression);
+            }
             Err(problems) => problems,
         };
         self.problems.extend(problems.iter().map(|problem| FieldProblem::new(&at, problem.to_string())));

@@ -19,4 +19,4 @@ pub use fields::check_fields;
 pub use inline::inline;
 pub use node::{ListType, Node, Types, Values};
 pub use read::read;
-pub use unknown::{find_unknown, remove_unknown};
+pub use unknown::{find_unknown, keeps_unknown, remove_unknown};

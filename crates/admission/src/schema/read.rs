@@ -6,22 +6,23 @@ use setpoint_types::kinds::KindRule;
 
 use super::keywords::{ALTERNATIVE, ALTERNATIVES, FORMATS, refused};
 use super::node::{ListType, Node, Types, Values};
-use crate::limits::{SCHEMA_ALTERNATIVES_MAX, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX};
+use crate::limits::{PATTERNS_MAX, SCHEMA_ALTERNATIVES_MAX, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX};
 use crate::path::Path;
 
 type Fields = Map<String, Value>;
 
-/// The places of `schema`, which has no references, and what is wrong with it.
-pub fn read(schema: &Value, at: Path) -> (Node, Vec<FieldProblem>) {
-    let mut reader = Reader { problems: Vec::new(), places: 0, alternatives: 0 };
+/// The places of `schema`, which has no references, how many patterns it has, and what is wrong with it.
+pub fn read(schema: &Value, at: Path) -> (Node, usize, Vec<FieldProblem>) {
+    let mut reader = Reader { problems: Vec::new(), places: 0, alternatives: 0, patterns: 0 };
     let node = reader.place(schema, at, 0);
-    (node, reader.problems)
+    (node, reader.patterns, reader.problems)
 }
 
 struct Reader {
     problems: Vec<FieldProblem>,
     places: usize,
     alternatives: usize,
+    patterns: usize,
 }
 
 impl Reader {
@@ -177,10 +178,21 @@ impl Reader {
         {
             self.problem(at.clone().field("format"), format!("must be one of {}", FORMATS.join(", ")));
         }
-        if let Some(Value::String(pattern)) = schema.get("pattern")
+        if let Some(Value::String(pattern)) = schema.get("pattern") {
+            self.pattern(pattern, at.clone().field("pattern"));
+        }
+    }
+
+    /// Beyond the limit none is compiled: that is what the limit is for.
+    fn pattern(&mut self, pattern: &str, at: Path) {
+        self.patterns += 1;
+        if self.patterns == PATTERNS_MAX + 1 {
+            self.problem(at.clone(), format!("the schema has more than {PATTERNS_MAX} patterns"));
+        }
+        if self.patterns <= PATTERNS_MAX
             && let Err(problem) = crate::cel::usable_pattern(pattern)
         {
-            self.problem(at.clone().field("pattern"), problem);
+            self.problem(at, problem);
         }
     }
 

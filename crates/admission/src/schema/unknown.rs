@@ -64,6 +64,6 @@ pub fn remove_unknown(node: &Node, value: &mut Value) {
 }
 
 /// A place for anything, or one whose own type is wrong: that is reported once, as such.
-fn keeps_unknown(node: &Node) -> bool {
+pub fn keeps_unknown(node: &Node) -> bool {
     node.preserve_unknown || matches!(node.values, Values::Any) || !node.types.allows("object")
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
-use setpoint_objects::{Metadata, Object};
-use setpoint_store::commit::{Commit, Guard, Op};
+use setpoint_objects::Object;
+use setpoint_store::commit::{Commit, Op};
 use setpoint_store::{Hold, LeaseName, Rejection};
 use setpoint_types::kinds::{LeaseSpec, LeaseStatus, LeaseWaiter};
 use setpoint_types::{LeaseId, Timestamp};
@@ -22,10 +22,11 @@ use super::queue;
 use super::state::{Moment, Stored, object_key};
 use super::wake::Wake;
 use super::{CoordinationLimits, Coordinator, holder_name, lease_name, stopping};
+use crate::access::Caller;
 use crate::lease::Observed;
 use crate::objects::Refusal;
-use crate::objects::write::Caller;
 use crate::objects::write::commit::{CommitError, Extra, Setback, setback};
+use crate::objects::write::contents::Base;
 use crate::objects::write::convert;
 use crate::objects::write::options::Options;
 use crate::objects::write::writer::uid;
@@ -66,7 +67,7 @@ impl Ask {
             ..Default::default()
         };
         let bytes = || [b"acquire", &request.encode_to_vec()[..]].concat();
-        let options = Options::new(wire, caller, bytes)?;
+        let options = Options::new(wire, caller, 0, bytes)?;
         let preferred = if request.preferred_holder.is_empty() {
             String::new()
         } else {
@@ -186,7 +187,7 @@ impl Coordinator {
         queue: Vec<LeaseWaiter>,
         now: Timestamp,
     ) -> Result<Option<pb::AcquireResponse>, Refusal> {
-        let (object, mut guards) = self.object(ask, moment, now).await?;
+        let (object, Base { mut guards, ops: base }) = self.object(ask, moment, now).await?;
         let ttl = if ask.ttl == 0 { object::spec(Some(&object)).ttl_seconds } else { ask.ttl };
         let Some(epoch) = moment.epoch.next() else {
             return Err(Refusal::new(Reason::Internal, "the lease has no epoch left; take another name"));
@@ -198,10 +199,11 @@ impl Coordinator {
         guards.extend(moment.guards(&ask.lease));
         let bytes = value.len();
         let (lease, holder) = (ask.lease.clone(), ask.holder.clone());
-        let ops = vec![
+        let mut ops = vec![
             Op::Hold { lease, holder, epoch, ttl, id },
             Op::Put { key: object_key(&ask.lease), value, lease: LeaseId::NONE },
         ];
+        ops.extend(base);
         let (operation, author) = (ask.options.operation.clone(), Some(ask.options.author.clone()));
         match self.writer.commits.commit(Commit { operation, author, guards, ops }, bytes).await {
             // Done by an earlier request: what became of it is seen by looking again.
@@ -237,12 +239,13 @@ impl Coordinator {
         queue: Vec<LeaseWaiter>,
         now: Timestamp,
     ) -> Result<bool, Refusal> {
-        let (object, mut guards) = self.object(ask, moment, now).await?;
+        let (object, Base { mut guards, ops: base }) = self.object(ask, moment, now).await?;
         let status = LeaseStatus { queue, ..object::status(Some(&object)) };
         let value = convert::encoded(&object::with_status(&object, &status, now)?);
         guards.extend(moment.guards(&ask.lease));
         let bytes = value.len();
-        let ops = vec![Op::Put { key: object_key(&ask.lease), value, lease: LeaseId::NONE }];
+        let mut ops = vec![Op::Put { key: object_key(&ask.lease), value, lease: LeaseId::NONE }];
+        ops.extend(base);
         let author = Some(ask.options.author.clone());
         let commit = Commit { operation: None, author, guards, ops };
         match self.writer.commits.commit(commit, bytes).await {
@@ -266,29 +269,19 @@ impl Coordinator {
     }
 
     /// The object that tells of the lease, new if there is none, and what a new one stands on.
-    async fn object(
-        &self,
-        ask: &Ask,
-        moment: &Moment,
-        now: Timestamp,
-    ) -> Result<(Object, Vec<Guard>), Refusal> {
+    async fn object(&self, ask: &Ask, moment: &Moment, now: Timestamp) -> Result<(Object, Base), Refusal> {
         match &moment.object {
             Stored::Object(object) if object.metadata.deleted_ms.is_some() => {
                 Err(object::deleting(&ask.lease))
             }
-            Stored::Object(object) => Ok((Object::clone(object), Vec::new())),
+            Stored::Object(object) => Ok((Object::clone(object), Base::default())),
             Stored::Damaged => Err(object::damaged()),
             Stored::Nothing => {
                 let ttl_seconds = if ask.ttl == 0 { LeaseSpec::default().ttl_seconds } else { ask.ttl };
                 let spec = LeaseSpec { ttl_seconds, preferred_holder: ask.preferred.clone() };
                 let object = object::new(&ask.lease, &spec, &uid((self.writer.draw)()), now)?;
-                let named = Metadata { namespace: ask.lease.namespace.clone(), ..Metadata::default() };
-                let namespace = self.writer.namespace(&named).await?;
-                let guard = |it: crate::objects::write::commit::Change| Guard::Revision {
-                    key: it.key,
-                    revision: it.read_at,
-                };
-                Ok((object, namespace.map(guard).into_iter().collect()))
+                let base = self.writer.admit_made(&object, &ask.options).await?;
+                Ok((object, base))
             }
         }
     }

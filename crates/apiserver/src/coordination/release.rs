@@ -8,9 +8,9 @@ use super::acquire::raced;
 use super::object;
 use super::state::object_key;
 use super::{Coordinator, holder_name, lease_name};
+use crate::access::Caller;
 use crate::lease::Observed;
 use crate::objects::Refusal;
-use crate::objects::write::Caller;
 use crate::objects::write::convert;
 use crate::objects::write::options::Options;
 
@@ -23,8 +23,8 @@ impl Coordinator {
         let lease = lease_name(&request.namespace, &request.lease)?;
         let holder = holder_name(request.holder)?;
         let wire = pb::WriteOptions { manager: object::MANAGER.to_owned(), ..Default::default() };
-        let options = Options::new(wire, caller, Vec::new)?;
-        let mut current = false;
+        let options = Options::new(wire, caller, 0, Vec::new)?;
+        let (mut current, mut observed) = (false, Observed::new());
         for _ in 0..self.limits.attempts {
             let moment = self.moment(&lease).await?;
             let held = |hold: &&setpoint_store::Hold| hold.holder == holder && hold.epoch.0 == request.epoch;
@@ -37,11 +37,16 @@ impl Coordinator {
                 current = true;
                 continue;
             };
+            if observed.is_empty() {
+                // As at the end of a hold whose time is up. That the leader cannot be asked is no reason to hold on.
+                let times = self.keeper.times(vec![hold.id]).await.unwrap_or_default();
+                observed = times.into_iter().next().map(|time| time.observed).unwrap_or_default();
+            }
             let mut ops = vec![Op::Vacate { lease: lease.clone(), epoch: hold.epoch }];
             // An object that is damaged is no reason to hold on.
             if let Some(before) = moment.object() {
                 let now = self.writer.clock.now();
-                let status = object::ended(object::status(Some(before)), hold, Observed::new(), now);
+                let status = object::ended(object::status(Some(before)), hold, observed.clone(), now);
                 let value = convert::encoded(&object::with_status(before, &status, now)?);
                 ops.push(Op::Put { key: object_key(&lease), value, lease: LeaseId::NONE });
             }

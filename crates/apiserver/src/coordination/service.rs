@@ -1,19 +1,27 @@
-//! The gRPC service: each method is decode, call, encode.
+//! The gRPC service: each method is asking whether it may, decode, call, encode, and saying what came of it.
+//!
+//! Taking, keeping and giving back a lease needs `update` on it, also where taking it makes the object.
 
 use std::pin::Pin;
 
 use futures::{Stream, StreamExt};
+use setpoint_access::{Need, Verb};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::setpoint::v1::coordination_server::Coordination;
+use setpoint_types::Revision;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::Coordinator;
+use super::{Coordinator, LEASE};
+use crate::access::{Caller, Gate};
 use crate::load::Seat;
 use crate::objects::Refusal;
-use crate::objects::service::caller;
+use crate::objects::permit::Needs;
 
-pub struct CoordinationService(pub Coordinator);
+pub struct CoordinationService {
+    pub coordinator: Coordinator,
+    pub gate: Gate,
+}
 
 #[tonic::async_trait]
 impl Coordination for CoordinationService {
@@ -21,11 +29,16 @@ impl Coordination for CoordinationService {
         &self,
         request: Request<pb::AcquireRequest>,
     ) -> Result<Response<pb::AcquireResponse>, Status> {
-        let caller = caller(&request);
-        if request.get_ref().wait_ms > 0 {
-            Seat::leave(request.extensions());
+        let caller = Caller::of(&request);
+        let (_, extensions, request) = request.into_parts();
+        let needs = || self.update(&request.namespace, &request.lease);
+        let pass = self.gate.enter(&caller, &request.operation, needs)?;
+        if request.wait_ms > 0 {
+            Seat::leave(&extensions);
         }
-        Ok(Response::new(self.0.acquire(request.into_inner(), &caller).await?))
+        let acquired = self.coordinator.acquire(request, &caller).await;
+        let taken = |it: &pb::AcquireResponse| it.acquired.then(|| Revision::new(it.revision));
+        Ok(Response::new(pass.settle(acquired, taken).await?))
     }
 
     type KeepAliveStream = Pin<Box<dyn Stream<Item = Result<pb::KeepAliveResponse, Status>> + Send>>;
@@ -34,15 +47,26 @@ impl Coordination for CoordinationService {
         &self,
         request: Request<Streaming<pb::KeepAliveRequest>>,
     ) -> Result<Response<Self::KeepAliveStream>, Status> {
-        let coordinator = self.0.clone();
+        let (coordinator, gate) = (self.coordinator.clone(), self.gate.clone());
         let Ok(permit) = coordinator.streams.clone().try_acquire_owned() else {
             let text = "this node has more streams of keep-alives than it takes on; try another one";
             return Err(Refusal::new(Reason::TooManyRequests, text).into());
         };
         let in_flight = coordinator.limits.in_flight;
+        let caller = gate.caller(&request);
         let keep = move |request: Result<pb::KeepAliveRequest, Status>| {
+            let needs = |it: &pb::KeepAliveRequest| updating(&coordinator, &it.namespace, &it.lease);
+            let request = request.map(|it| (gate.check(&caller, || needs(&it)), it));
             let coordinator = coordinator.clone();
-            async move { Ok(coordinator.keep_alive(request?).await?) }
+            async move {
+                let (allowed, request) = request?;
+                let (namespace, lease) = (request.namespace.clone(), request.lease.clone());
+                let kept = match allowed {
+                    Ok(()) => coordinator.keep_alive(request).await,
+                    Err(denied) => Err(denied.into()),
+                };
+                one_of_many(kept, namespace, lease)
+            }
         };
         // In the order asked, although the leader is asked about many at once.
         let answers = request.into_inner().map(keep).buffered(in_flight);
@@ -55,14 +79,46 @@ impl Coordination for CoordinationService {
         &self,
         request: Request<pb::ReleaseRequest>,
     ) -> Result<Response<pb::ReleaseResponse>, Status> {
-        let caller = caller(&request);
-        Ok(Response::new(self.0.release(request.into_inner(), &caller).await?))
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let pass = self.gate.enter(&caller, "", || self.update(&request.namespace, &request.lease))?;
+        let released = self.coordinator.release(request, &caller).await;
+        let given = |it: &pb::ReleaseResponse| it.released.then(|| Revision::new(it.revision));
+        Ok(Response::new(pass.settle(released, given).await?))
     }
 
     async fn holders(
         &self,
         request: Request<pb::HoldersRequest>,
     ) -> Result<Response<pb::HoldersResponse>, Status> {
-        Ok(Response::new(self.0.holders(request.into_inner()).await?))
+        let caller = self.gate.caller(&request);
+        let request = request.into_inner();
+        self.gate.check(&caller, || vec![Need::all(Verb::List, LEASE, &request.namespace)])?;
+        Ok(Response::new(self.coordinator.holders(request).await?))
     }
+}
+
+/// A request that is wrong by itself must not end the stream that keeps all the others.
+fn one_of_many(
+    kept: Result<pb::KeepAliveResponse, Refusal>,
+    namespace: String,
+    lease: String,
+) -> Result<pb::KeepAliveResponse, Status> {
+    match kept {
+        Err(refusal) if matches!(refusal.reason(), Reason::Invalid | Reason::Forbidden) => {
+            let error = Some(refusal.into_error());
+            Ok(pb::KeepAliveResponse { namespace, lease, error, ..pb::KeepAliveResponse::default() })
+        }
+        kept => Ok(kept?),
+    }
+}
+
+impl CoordinationService {
+    fn update(&self, namespace: &str, lease: &str) -> Vec<Need> {
+        updating(&self.coordinator, namespace, lease)
+    }
+}
+
+fn updating(coordinator: &Coordinator, namespace: &str, lease: &str) -> Vec<Need> {
+    Needs(&coordinator.writer.reader.catalog).lease(Verb::Update, namespace, lease)
 }

@@ -1,6 +1,7 @@
 //! etcd's users and roles. They are answered as not implemented: who may do what is not decided by etcd's means. Only
 //! the question whether they are on is answered, since clients ask it.
 
+use setpoint_access::{Need, Verb};
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::auth_server::Auth;
 use tonic::{Request, Response, Status};
@@ -21,8 +22,9 @@ macro_rules! unimplemented_rpcs {
         impl Auth for AuthService {
             async fn auth_status(
                 &self,
-                _request: Request<pb::AuthStatusRequest>,
+                request: Request<pb::AuthStatusRequest>,
             ) -> Result<Response<pb::AuthStatusResponse>, Status> {
+                self.0.may_read(&request, |_| vec![Need::cluster(Verb::Get, "status")])?;
                 let header = self.0.current_header();
                 Ok(Response::new(pb::AuthStatusResponse { header, enabled: false, auth_revision: 1 }))
             }

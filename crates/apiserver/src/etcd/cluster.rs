@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use setpoint_access::{Need, Verb};
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::cluster_server::Cluster;
 use setpoint_api::setpoint::peer::v1::{
@@ -13,6 +14,7 @@ use tonic::{Request, Response, Status};
 
 use super::context::Context;
 use super::error::EtcdError;
+use crate::access::Pass;
 use crate::leader::{ask, remove_member};
 
 pub struct ClusterService(pub Context);
@@ -26,10 +28,11 @@ impl Cluster for ClusterService {
         &self,
         request: Request<pb::MemberAddRequest>,
     ) -> Result<Response<pb::MemberAddResponse>, Status> {
+        let address = peer_address(&request.get_ref().peer_urls)?;
+        let pass = self.enter(&request, "member-add", |_| address.clone())?;
         let request = request.into_inner();
-        let address = peer_address(&request.peer_urls)?;
         let add = AddMember { name: String::new(), address, learner: request.is_learner };
-        let id = self.change(Ask::AddMember(add)).await?;
+        let id = self.settle(pass, self.change(Ask::AddMember(add)).await).await?;
         let members = self.members();
         let member = members.iter().find(|member| member.id == id).cloned();
         Ok(Response::new(pb::MemberAddResponse { header: self.header(), member, members }))
@@ -39,8 +42,9 @@ impl Cluster for ClusterService {
         &self,
         request: Request<pb::MemberRemoveRequest>,
     ) -> Result<Response<pb::MemberRemoveResponse>, Status> {
+        let pass = self.enter(&request, "member-remove", |it| it.id.to_string())?;
         let id = NodeId(request.into_inner().id);
-        self.remove(id).await?;
+        self.settle(pass, self.remove(id).await).await?;
         // A node that was removed itself is not told of it by the log.
         let members = self.members().into_iter().filter(|member| member.id != id.0).collect();
         Ok(Response::new(pb::MemberRemoveResponse { header: self.header(), members }))
@@ -50,9 +54,11 @@ impl Cluster for ClusterService {
         &self,
         request: Request<pb::MemberUpdateRequest>,
     ) -> Result<Response<pb::MemberUpdateResponse>, Status> {
+        let address = peer_address(&request.get_ref().peer_urls)?;
+        let pass = self.enter(&request, "member-update", |it| format!("{} {address}", it.id))?;
         let request = request.into_inner();
-        let address = peer_address(&request.peer_urls)?;
-        self.change(Ask::UpdateMember(UpdateMember { id: request.id, address })).await?;
+        let update = Ask::UpdateMember(UpdateMember { id: request.id, address });
+        self.settle(pass, self.change(update).await).await?;
         Ok(Response::new(pb::MemberUpdateResponse { header: self.header(), members: self.members() }))
     }
 
@@ -60,6 +66,7 @@ impl Cluster for ClusterService {
         &self,
         request: Request<pb::MemberListRequest>,
     ) -> Result<Response<pb::MemberListResponse>, Status> {
+        self.0.may_read(&request, |_| vec![Need::cluster(Verb::Get, "members")])?;
         if request.into_inner().linearizable {
             self.0.barrier().await?;
         }
@@ -70,12 +77,28 @@ impl Cluster for ClusterService {
         &self,
         request: Request<pb::MemberPromoteRequest>,
     ) -> Result<Response<pb::MemberPromoteResponse>, Status> {
-        self.change(Ask::PromoteMember(PromoteMember { id: request.into_inner().id })).await?;
+        let pass = self.enter(&request, "member-promote", |it| it.id.to_string())?;
+        let promote = Ask::PromoteMember(PromoteMember { id: request.into_inner().id });
+        self.settle(pass, self.change(promote).await).await?;
         Ok(Response::new(pb::MemberPromoteResponse { header: self.header(), members: self.members() }))
     }
 }
 
 impl ClusterService {
+    fn enter<T>(
+        &self,
+        request: &Request<T>,
+        operation: &'static str,
+        detail: impl FnOnce(&T) -> String,
+    ) -> Result<Pass, Status> {
+        self.0.may_write(request, |it| vec![Need::cluster(Verb::Update, operation).about(detail(it))])
+    }
+
+    /// Members have no revision; what is recorded is where the history was.
+    async fn settle<T>(&self, pass: Pass, outcome: Result<T, Status>) -> Result<T, Status> {
+        pass.settle(outcome, |_| Some(self.0.replica.store.revision())).await
+    }
+
     /// Has the leader change the members, and waits until this node knows the change too.
     async fn change(&self, request: Ask) -> Result<u64, Status> {
         let Reply::MemberChanged(changed) = ask(&self.0.replica.node, request).await? else {

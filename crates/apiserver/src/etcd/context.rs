@@ -15,6 +15,7 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use super::error::EtcdError;
+use crate::access::Gate;
 use crate::collector::Collector;
 use crate::lease::{Lessor, Renewals};
 use crate::load::Load;
@@ -48,6 +49,7 @@ impl Default for Limits {
 
 #[derive(Clone)]
 pub struct Context {
+    pub gate: Gate,
     pub replica: Replica,
     pub lessor: Arc<Lessor>,
     pub renewals: Renewals,
@@ -165,6 +167,11 @@ fn read_error(error: ReadError) -> Status {
 /// True if the client asked not to be served by a node that knows no leader.
 pub fn leader_required(metadata: &MetadataMap) -> bool {
     metadata.get("hasleader").is_some_and(|value| value == "true")
+}
+
+/// The revision of an answer, for the audit log.
+pub fn revision(header: Option<&pb::ResponseHeader>) -> Option<Revision> {
+    header.map(|header| Revision::new(u64::try_from(header.revision).unwrap_or(0)))
 }
 
 /// A verdict of another kind than the command asked for: a bug, reported as one rather than guessed around.

@@ -4,6 +4,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures::Stream;
+use setpoint_access::{Need, key_read, key_watch};
 use setpoint_api::mvccpb;
 use setpoint_api::v3electionpb as pb;
 use setpoint_api::v3electionpb::election_server::Election;
@@ -11,11 +12,12 @@ use setpoint_store::command::{DeleteRange, Put, TxnOp};
 use setpoint_types::{KeyRange, LeaseId, Revision};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status};
 
-use super::context::Context;
+use super::context::{Context, revision};
 use super::error::EtcdError;
 use super::succession;
+use crate::access::Pass;
 use crate::load::Seat;
 use crate::watch::{Event, Filters};
 
@@ -32,27 +34,21 @@ impl Election for ElectionService {
         &self,
         request: Request<pb::CampaignRequest>,
     ) -> Result<Response<pb::CampaignResponse>, Status> {
+        let mut pass = self.0.may_write(&request, |it| vec![Need::put_within(succession::line(&it.name))])?;
         let (_, extensions, request) = request.into_parts();
-        let pb::CampaignRequest { name, lease, value } = request;
-        let lease = succession::session(&self.0, lease).await?;
-        let place = succession::enter(&self.0, &name, lease, value.clone()).await?;
-        if place.earlier.as_ref().is_some_and(|earlier| *earlier != value) {
-            self.announce(place.key.clone(), place.created, lease, value).await?;
-        }
-        Seat::leave(&extensions);
-        succession::own(&self.0, name.clone(), place.clone()).await?;
-        let leader = pb::LeaderKey { name, key: place.key, rev: place.created.wire(), lease: lease.0 };
-        Ok(Response::new(pb::CampaignResponse { header: self.0.header(place.seen), leader: Some(leader) }))
+        let won = self.campaign_for(request, &extensions, &mut pass).await;
+        Ok(Response::new(pass.settle(won, |it| revision(it.header.as_ref())).await?))
     }
 
     async fn proclaim(
         &self,
         request: Request<pb::ProclaimRequest>,
     ) -> Result<Response<pb::ProclaimResponse>, Status> {
-        let pb::ProclaimRequest { leader, value } = request.into_inner();
-        let leader = leader.ok_or_else(missing_leader)?;
-        let revision =
-            self.announce(leader.key.clone(), created(&leader), LeaseId(leader.lease), value).await?;
+        let leader = request.get_ref().leader.clone().ok_or_else(missing_leader)?;
+        let pass = self.0.may_write(&request, |_| vec![Need::put(leader.key.clone())])?;
+        let value = request.into_inner().value;
+        let said = self.announce(leader.key.clone(), created(&leader), LeaseId(leader.lease), value).await;
+        let revision = pass.settle(said, |revision| Some(*revision)).await?;
         Ok(Response::new(pb::ProclaimResponse { header: self.0.header(revision) }))
     }
 
@@ -60,6 +56,7 @@ impl Election for ElectionService {
         &self,
         request: Request<pb::LeaderRequest>,
     ) -> Result<Response<pb::LeaderResponse>, Status> {
+        self.0.may_read(&request, |it| key_read(&succession::line(&it.name)))?;
         self.0.barrier().await?;
         let (leader, revision) = succession::first(&self.0, &request.into_inner().name)?;
         let leader = leader.ok_or_else(|| Status::unknown("election: no leader"))?;
@@ -70,6 +67,7 @@ impl Election for ElectionService {
     type ObserveStream = Announcements;
 
     async fn observe(&self, request: Request<pb::LeaderRequest>) -> Result<Response<Announcements>, Status> {
+        self.0.may_read(&request, |it| key_watch(&succession::line(&it.name)))?;
         self.0.barrier().await?;
         let (announced, output) = mpsc::channel(ANNOUNCEMENTS);
         let observer = Observer { context: self.0.clone(), name: request.into_inner().name, announced };
@@ -90,16 +88,39 @@ impl Election for ElectionService {
         &self,
         request: Request<pb::ResignRequest>,
     ) -> Result<Response<pb::ResignResponse>, Status> {
-        let leader = request.into_inner().leader.ok_or_else(missing_leader)?;
+        let leader = request.get_ref().leader.clone().ok_or_else(missing_leader)?;
+        let key = present(&leader.key)?;
+        let needs = || vec![Need::delete_keys(KeyRange::Single(leader.key.clone()))];
+        let pass = self.0.may_write(&request, |_| needs())?;
         let delete = DeleteRange { range: KeyRange::Single(leader.key.clone()), want_previous: false };
         let then = TxnOp::DeleteRange(delete);
-        let key = present(&leader.key)?;
-        let result = succession::guarded(&self.0, key, created(&leader), then, Vec::new()).await?;
+        let left = succession::guarded(&self.0, key, created(&leader), then, Vec::new()).await;
+        let result = pass.settle(left, |it| it.succeeded.then_some(it.revision)).await?;
         Ok(Response::new(pb::ResignResponse { header: self.0.header(result.revision) }))
     }
 }
 
 impl ElectionService {
+    /// Tells the pass which key was written.
+    async fn campaign_for(
+        &self,
+        request: pb::CampaignRequest,
+        extensions: &Extensions,
+        pass: &mut Pass,
+    ) -> Result<pb::CampaignResponse, Status> {
+        let pb::CampaignRequest { name, lease, value } = request;
+        let lease = succession::session(&self.0, lease).await?;
+        let place = succession::enter(&self.0, &name, lease, value.clone()).await?;
+        pass.wrote(|| vec![Need::put(place.key.clone())]);
+        if place.earlier.as_ref().is_some_and(|earlier| *earlier != value) {
+            self.announce(place.key.clone(), place.created, lease, value).await?;
+        }
+        Seat::leave(extensions);
+        succession::own(&self.0, name.clone(), place.clone()).await?;
+        let leader = pb::LeaderKey { name, key: place.key, rev: place.created.wire(), lease: lease.0 };
+        Ok(pb::CampaignResponse { header: self.0.header(place.seen), leader: Some(leader) })
+    }
+
     /// Changes the announcement of a leader that still leads. Returns the revision afterwards.
     async fn announce(
         &self,

@@ -2,6 +2,7 @@
 
 use futures::Stream;
 use prost::Message;
+use setpoint_access::{Need, Verb};
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::kv_server::Kv;
 use setpoint_store::command::{Command, Range, Txn};
@@ -12,9 +13,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::context::{Context, mismatched};
+use super::context::{Context, mismatched, revision};
 use super::error::{EtcdError, too_many};
-use super::{check, convert};
+use super::{check, convert, permit};
+use crate::access::Pass;
 
 /// Ranges that may touch more keys than this leave the async workers to others.
 const INLINE_KEYS_MAX: i64 = 64;
@@ -32,6 +34,7 @@ pub struct KvService(pub Context);
 #[tonic::async_trait]
 impl Kv for KvService {
     async fn range(&self, request: Request<pb::RangeRequest>) -> Result<Response<pb::RangeResponse>, Status> {
+        self.0.may_read(&request, permit::range)?;
         check::range(request.get_ref())?;
         if !request.get_ref().serializable {
             self.0.barrier().await?;
@@ -60,6 +63,7 @@ impl Kv for KvService {
         &self,
         request: Request<pb::RangeRequest>,
     ) -> Result<Response<Self::RangeStreamStream>, Status> {
+        self.0.may_read(&request, permit::range)?;
         let request = request.into_inner();
         check::range(&request)?;
         if !request.serializable {
@@ -82,34 +86,73 @@ impl Kv for KvService {
     }
 
     async fn put(&self, request: Request<pb::PutRequest>) -> Result<Response<pb::PutResponse>, Status> {
-        let request = request.into_inner();
-        check::put(&request)?;
-        self.0.admit(request.encoded_len(), true).await?;
-        match self.0.propose(Command::Put(convert::put(request))).await? {
-            Verdict::Put { revision, previous } => {
-                Ok(Response::new(convert::put_response(previous, self.0.header(revision))))
-            }
-            other => Err(mismatched(&other)),
-        }
+        let pass = self.0.may_write(&request, permit::put)?;
+        let done = self.write_put(request.into_inner()).await;
+        Ok(Response::new(pass.settle(done, |it| revision(it.header.as_ref())).await?))
     }
 
     async fn delete_range(
         &self,
         request: Request<pb::DeleteRangeRequest>,
     ) -> Result<Response<pb::DeleteRangeResponse>, Status> {
+        let pass = self.0.may_write(&request, permit::delete_range)?;
+        let done = self.write_delete(request.into_inner()).await;
+        Ok(Response::new(pass.settle(done, |it| revision(it.header.as_ref())).await?))
+    }
+
+    async fn txn(&self, request: Request<pb::TxnRequest>) -> Result<Response<pb::TxnResponse>, Status> {
+        let mut pass = self.0.may_write(&request, permit::txn)?;
+        let done = self.write_txn(request.into_inner(), &mut pass).await;
+        Ok(Response::new(pass.settle(done, |it| revision(it.header.as_ref())).await?))
+    }
+
+    async fn compact(
+        &self,
+        request: Request<pb::CompactionRequest>,
+    ) -> Result<Response<pb::CompactionResponse>, Status> {
+        let need = |it: &pb::CompactionRequest| Need::cluster(Verb::Update, "compact").about(it.revision);
+        let pass = self.0.may_write(&request, |it| vec![need(it)])?;
         let request = request.into_inner();
-        check::delete_range(&request)?;
-        self.0.admit(request.encoded_len(), false).await?;
-        match self.0.propose(Command::DeleteRange(convert::delete_range(request))).await? {
-            Verdict::DeleteRange { revision, deleted, previous } => {
-                Ok(Response::new(convert::delete_response(deleted, previous, self.0.header(revision))))
+        let done = match self.0.propose(Command::Compact { revision: request.revision }).await {
+            Ok(Verdict::Compact { revision }) => {
+                Ok(pb::CompactionResponse { header: self.0.header(revision) })
+            }
+            Ok(other) => Err(mismatched(&other)),
+            Err(status) => Err(status),
+        };
+        let answer = pass.settle(done, |it| revision(it.header.as_ref())).await?;
+        if request.physical {
+            self.0.collected(request.revision).await?;
+        }
+        Ok(Response::new(answer))
+    }
+}
+
+impl KvService {
+    async fn write_put(&self, request: pb::PutRequest) -> Result<pb::PutResponse, Status> {
+        check::put(&request)?;
+        self.0.admit(request.encoded_len(), true).await?;
+        match self.0.propose(Command::Put(convert::put(request))).await? {
+            Verdict::Put { revision, previous } => {
+                Ok(convert::put_response(previous, self.0.header(revision)))
             }
             other => Err(mismatched(&other)),
         }
     }
 
-    async fn txn(&self, request: Request<pb::TxnRequest>) -> Result<Response<pb::TxnResponse>, Status> {
-        let request = request.into_inner();
+    async fn write_delete(&self, request: pb::DeleteRangeRequest) -> Result<pb::DeleteRangeResponse, Status> {
+        check::delete_range(&request)?;
+        self.0.admit(request.encoded_len(), false).await?;
+        match self.0.propose(Command::DeleteRange(convert::delete_range(request))).await? {
+            Verdict::DeleteRange { revision, deleted, previous } => {
+                Ok(convert::delete_response(deleted, previous, self.0.header(revision)))
+            }
+            other => Err(mismatched(&other)),
+        }
+    }
+
+    /// Tells the pass which of the writes it could do it did.
+    async fn write_txn(&self, request: pb::TxnRequest, pass: &mut Pass) -> Result<pb::TxnResponse, Status> {
         check::txn(&request, self.0.limits.txn_ops)?;
         let serializable = is_serializable(&request);
         let size = request.encoded_len();
@@ -118,34 +161,20 @@ impl Kv for KvService {
             return self.read_txn(txn, serializable).await;
         }
         self.0.admit(size, txn.has_puts()).await?;
+        let kept = pass.records().then(|| txn.clone());
         match self.0.propose(Command::Txn(txn)).await? {
             Verdict::Txn(result) => {
-                let header = self.0.header(result.revision);
-                Ok(Response::new(convert::txn_response(result, header)))
-            }
-            other => Err(mismatched(&other)),
-        }
-    }
-
-    async fn compact(
-        &self,
-        request: Request<pb::CompactionRequest>,
-    ) -> Result<Response<pb::CompactionResponse>, Status> {
-        let request = request.into_inner();
-        match self.0.propose(Command::Compact { revision: request.revision }).await? {
-            Verdict::Compact { revision } => {
-                if request.physical {
-                    self.0.collected(request.revision).await?;
+                if let Some(txn) = kept {
+                    pass.wrote(|| permit::written(&txn, &result));
                 }
-                Ok(Response::new(pb::CompactionResponse { header: self.0.header(revision) }))
+                let header = self.0.header(result.revision);
+                Ok(convert::txn_response(result, header))
             }
             other => Err(mismatched(&other)),
         }
     }
-}
 
-impl KvService {
-    async fn read_txn(&self, txn: Txn, serializable: bool) -> Result<Response<pb::TxnResponse>, Status> {
+    async fn read_txn(&self, txn: Txn, serializable: bool) -> Result<pb::TxnResponse, Status> {
         if !serializable {
             self.0.barrier().await?;
         }
@@ -153,7 +182,7 @@ impl KvService {
         let result = blocking(move || store.read_txn(&txn)).await?;
         let result = result.map_err(|failure| self.0.read_failure(failure))?;
         let header = self.0.header(result.revision);
-        Ok(Response::new(convert::txn_response(result, header)))
+        Ok(convert::txn_response(result, header))
     }
 }
 

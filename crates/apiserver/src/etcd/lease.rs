@@ -3,6 +3,7 @@
 use std::pin::Pin;
 
 use futures::{Stream, StreamExt};
+use setpoint_access::{KEYS, Need, Verb};
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::lease_server::Lease;
 use setpoint_api::setpoint::peer::v1::{LeaseLifetime, leader_reply, leader_request};
@@ -11,8 +12,9 @@ use setpoint_store::command::Command;
 use setpoint_types::LeaseId;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::context::{Context, mismatched};
+use super::context::{Context, mismatched, revision};
 use super::error::EtcdError;
+use super::permit;
 use crate::leader::ask;
 use crate::lease::{RenewError, TTL_MAX};
 
@@ -29,33 +31,36 @@ impl Lease for LeaseService {
         &self,
         request: Request<pb::LeaseGrantRequest>,
     ) -> Result<Response<pb::LeaseGrantResponse>, Status> {
-        let request = request.into_inner();
-        if request.ttl > TTL_MAX {
-            return Err(EtcdError::LeaseTtlTooLarge.into());
+        let needs = |it: &pb::LeaseGrantRequest| vec![Need::lease(Verb::Update, LeaseId(it.id))];
+        let mut pass = self.0.may_write(&request, needs)?;
+        let granted = self.grant(request.into_inner()).await;
+        if let Ok(granted) = &granted {
+            pass.wrote(|| vec![Need::lease(Verb::Update, LeaseId(granted.id))]);
         }
-        self.0.quota.admit(&self.0.replica, 0).await?;
-        let lease = if request.id == 0 { self.0.fresh_lease() } else { LeaseId(request.id) };
-        let ttl = self.0.lessor.granted(request.ttl);
-        match self.0.propose(Command::LeaseGrant { lease, ttl }).await? {
-            Verdict::LeaseGrant { revision, lease, ttl } => {
-                let header = self.0.header(revision);
-                Ok(Response::new(pb::LeaseGrantResponse { header, id: lease.0, ttl, error: String::new() }))
-            }
-            other => Err(mismatched(&other)),
-        }
+        Ok(Response::new(pass.settle(granted, |it| revision(it.header.as_ref())).await?))
     }
 
     async fn lease_revoke(
         &self,
         request: Request<pb::LeaseRevokeRequest>,
     ) -> Result<Response<pb::LeaseRevokeResponse>, Status> {
-        let lease = LeaseId(request.into_inner().id);
-        match self.0.propose(Command::LeaseRevoke { lease }).await? {
-            Verdict::LeaseRevoke { revision } => {
-                Ok(Response::new(pb::LeaseRevokeResponse { header: self.0.header(revision) }))
-            }
-            other => Err(mismatched(&other)),
+        let lease = LeaseId(request.get_ref().id);
+        if !self.0.gate.is_open() {
+            // A key that was attached at another node must not be deleted unasked.
+            self.0.barrier().await?;
         }
+        let mut pass =
+            self.0.may_write(&request, |_| permit::revoke(lease, permit::attached(&self.0, lease)))?;
+        // Its keys go with it; one line says so.
+        pass.wrote(|| vec![Need::lease(Verb::Delete, lease)]);
+        let revoked = match self.0.propose(Command::LeaseRevoke { lease }).await {
+            Ok(Verdict::LeaseRevoke { revision }) => {
+                Ok(pb::LeaseRevokeResponse { header: self.0.header(revision) })
+            }
+            Ok(other) => Err(mismatched(&other)),
+            Err(status) => Err(status),
+        };
+        Ok(Response::new(pass.settle(revoked, |it| revision(it.header.as_ref())).await?))
     }
 
     type LeaseKeepAliveStream = KeepAlives;
@@ -65,10 +70,16 @@ impl Lease for LeaseService {
         request: Request<Streaming<pb::LeaseKeepAliveRequest>>,
     ) -> Result<Response<KeepAlives>, Status> {
         let context = self.0.clone();
+        let caller = context.gate.caller(&request);
         let renew = move |request: Result<pb::LeaseKeepAliveRequest, Status>| {
             let context = context.clone();
+            let allowed = request.and_then(|it| {
+                let lease = LeaseId(it.id);
+                context.may(&caller, || permit::renew(lease, permit::attached(&context, lease)))?;
+                Ok(it.id)
+            });
             async move {
-                let id = request?.id;
+                let id = allowed?;
                 // Taken before the renewal, so that the revision is not ahead of the point the lease was renewed at.
                 let header = context.current_header();
                 let ttl = context.renewals.renew(LeaseId(id)).await.map_err(|error| match error {
@@ -85,7 +96,10 @@ impl Lease for LeaseService {
         &self,
         request: Request<pb::LeaseTimeToLiveRequest>,
     ) -> Result<Response<pb::LeaseTimeToLiveResponse>, Status> {
+        let caller = self.0.gate.caller(&request);
         let request = request.into_inner();
+        let id = LeaseId(request.id);
+        self.0.may(&caller, || vec![Need::lease(Verb::Get, id)])?;
         let lifetime = leader_request::Request::LeaseLifetime(LeaseLifetime { id: request.id });
         let remaining = match ask(&self.0.replica.node, lifetime).await? {
             leader_reply::Reply::LeaseLifetimeIs(lifetime) => lifetime.remaining,
@@ -102,6 +116,7 @@ impl Lease for LeaseService {
         if let Some(lease) = lease {
             response.granted_ttl = lease.ttl;
             if request.keys {
+                self.0.may(&caller, || permit::show(id, lease.keys.iter().cloned()))?;
                 response.keys = lease.keys.into_iter().collect();
             }
         }
@@ -110,11 +125,30 @@ impl Lease for LeaseService {
 
     async fn lease_leases(
         &self,
-        _request: Request<pb::LeaseLeasesRequest>,
+        request: Request<pb::LeaseLeasesRequest>,
     ) -> Result<Response<pb::LeaseLeasesResponse>, Status> {
+        self.0.may_read(&request, |_| vec![Need::all(Verb::List, KEYS, "")])?;
         self.0.barrier().await?;
         let leases =
             self.0.replica.store.leases().into_iter().map(|(id, _)| pb::LeaseStatus { id: id.0 }).collect();
         Ok(Response::new(pb::LeaseLeasesResponse { header: self.0.current_header(), leases }))
+    }
+}
+
+impl LeaseService {
+    async fn grant(&self, request: pb::LeaseGrantRequest) -> Result<pb::LeaseGrantResponse, Status> {
+        if request.ttl > TTL_MAX {
+            return Err(EtcdError::LeaseTtlTooLarge.into());
+        }
+        self.0.quota.admit(&self.0.replica, 0).await?;
+        let lease = if request.id == 0 { self.0.fresh_lease() } else { LeaseId(request.id) };
+        let ttl = self.0.lessor.granted(request.ttl);
+        match self.0.propose(Command::LeaseGrant { lease, ttl }).await? {
+            Verdict::LeaseGrant { revision, lease, ttl } => {
+                let header = self.0.header(revision);
+                Ok(pb::LeaseGrantResponse { header, id: lease.0, ttl, error: String::new() })
+            }
+            other => Err(mismatched(&other)),
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures::Stream;
+use setpoint_access::{Need, Verb};
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::alarm_request::AlarmAction as WireAction;
 use setpoint_api::etcdserverpb::maintenance_server::Maintenance;
@@ -20,7 +21,7 @@ use tonic::{Request, Response, Status};
 use super::context::{Context, mismatched};
 use super::error::EtcdError;
 use super::kv::blocking;
-use super::{PROTOCOL_VERSION, STORAGE_VERSION};
+use super::{PROTOCOL_VERSION, STORAGE_VERSION, permit};
 use crate::backup;
 
 /// How long the receiver of a backup may take for one chunk before its place is given to another.
@@ -33,21 +34,29 @@ type Snapshots = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>>
 #[tonic::async_trait]
 impl Maintenance for MaintenanceService {
     async fn alarm(&self, request: Request<pb::AlarmRequest>) -> Result<Response<pb::AlarmResponse>, Status> {
+        let reads = request.get_ref().action() == WireAction::Get;
+        let need = Need::cluster(if reads { Verb::Get } else { Verb::Update }, "alarms");
+        let pass = self.0.may_write(&request, |_| vec![need])?;
         let request = request.into_inner();
         let kind = u8::try_from(request.alarm).ok().and_then(AlarmKind::from_code);
         let action = match request.action() {
-            WireAction::Get => return self.list_alarms(kind).await,
+            WireAction::Get => {
+                let listed = self.list_alarms(kind).await;
+                return pass.settle(listed, |_| None).await;
+            }
             WireAction::Activate => AlarmAction::Activate,
             WireAction::Deactivate => AlarmAction::Deactivate,
         };
         let Some(kind) = kind else {
+            pass.settle(Ok::<_, Status>(()), |()| None).await?;
             return Ok(Response::new(pb::AlarmResponse {
                 header: self.0.current_header(),
                 alarms: Vec::new(),
             }));
         };
         let alarm = Alarm { member: NodeId(request.member_id), kind };
-        match self.0.propose(Command::Alarm { action, alarm }).await? {
+        let done = self.0.propose(Command::Alarm { action, alarm }).await;
+        match pass.settle(done, |_| Some(self.0.replica.store.revision())).await? {
             Verdict::Alarm { revision, changed } => {
                 let alarms = changed.into_iter().map(alarm_member).collect();
                 Ok(Response::new(pb::AlarmResponse { header: self.0.header(revision), alarms }))
@@ -59,8 +68,9 @@ impl Maintenance for MaintenanceService {
     /// Answered from what this node knows, whether or not there is a leader.
     async fn status(
         &self,
-        _request: Request<pb::StatusRequest>,
+        request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
+        self.0.may_read(&request, |_| vec![Need::cluster(Verb::Get, "status")])?;
         let status = self.0.replica.node.current_status();
         let size = self.0.replica.store.size();
         let mut errors = Vec::new();
@@ -99,19 +109,16 @@ impl Maintenance for MaintenanceService {
     /// Compacts the tables in the background of all other work; nobody waits for it but the caller.
     async fn defragment(
         &self,
-        _request: Request<pb::DefragmentRequest>,
+        request: Request<pb::DefragmentRequest>,
     ) -> Result<Response<pb::DefragmentResponse>, Status> {
-        let store = self.0.replica.store.clone();
-        // A compaction that the client has just been told of may not have come here yet, or may still be at work: there
-        // would be nothing to give back. Without a leader, what this node knows has to do.
-        let _ = self.0.barrier().await;
-        self.0.collected(store.compacted()).await?;
-        let reclaimed = blocking(move || store.reclaim()).await?;
-        reclaimed.map_err(|failure| self.0.storage_failure(&failure))?;
+        let pass = self.0.may_write(&request, |_| vec![Need::cluster(Verb::Update, "defragment")])?;
+        let revision = self.0.replica.store.revision();
+        pass.settle(self.reclaim().await, |()| Some(revision)).await?;
         Ok(Response::new(pb::DefragmentResponse { header: None }))
     }
 
-    async fn hash(&self, _request: Request<pb::HashRequest>) -> Result<Response<pb::HashResponse>, Status> {
+    async fn hash(&self, request: Request<pb::HashRequest>) -> Result<Response<pb::HashResponse>, Status> {
+        self.0.may_read(&request, |_| vec![Need::cluster(Verb::Get, "hash")])?;
         let store = self.0.replica.store.clone();
         let hash = blocking(move || store.hash(0)).await?;
         let hash = hash.map_err(|failure| self.0.read_failure(failure))?;
@@ -122,6 +129,7 @@ impl Maintenance for MaintenanceService {
         &self,
         request: Request<pb::HashKvRequest>,
     ) -> Result<Response<pb::HashKvResponse>, Status> {
+        self.0.may_read(&request, |_| vec![Need::cluster(Verb::Get, "hash")])?;
         let revision = request.into_inner().revision;
         let store = self.0.replica.store.clone();
         let hash = blocking(move || store.hash(revision)).await?;
@@ -136,7 +144,8 @@ impl Maintenance for MaintenanceService {
 
     type SnapshotStream = Snapshots;
 
-    async fn snapshot(&self, _request: Request<pb::SnapshotRequest>) -> Result<Response<Snapshots>, Status> {
+    async fn snapshot(&self, request: Request<pb::SnapshotRequest>) -> Result<Response<Snapshots>, Status> {
+        self.0.may_read(&request, |_| permit::everything())?;
         let Ok(permit) = self.0.backups.clone().try_acquire_owned() else {
             return Err(Status::resource_exhausted(
                 "etcdserver: this node makes as many backups as it may at a time; try again when one is complete",
@@ -173,23 +182,19 @@ impl Maintenance for MaintenanceService {
         &self,
         request: Request<pb::MoveLeaderRequest>,
     ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
-        if !self.0.replica.is_leader() {
-            return Err(EtcdError::NotLeader.into());
-        }
-        let target = NodeId(request.into_inner().target_id);
-        self.0.replica.node.transfer_leader(target).await.map_err(|error| match error {
-            MemberError::NotFound { .. } | MemberError::NotVoter { .. } => EtcdError::BadLeaderTransferee,
-            MemberError::NotLeader { .. } => EtcdError::NotLeader,
-            MemberError::Stopped => EtcdError::Stopped,
-            _ => EtcdError::Timeout,
-        })?;
+        let target = request.get_ref().target_id;
+        let need = Need::cluster(Verb::Update, "move-leader").about(target);
+        let pass = self.0.may_write(&request, |_| vec![need])?;
+        let moved = self.transfer(NodeId(target)).await;
+        pass.settle(moved, |()| Some(self.0.replica.store.revision())).await?;
         Ok(Response::new(pb::MoveLeaderResponse { header: None }))
     }
 
     async fn downgrade(
         &self,
-        _request: Request<pb::DowngradeRequest>,
+        request: Request<pb::DowngradeRequest>,
     ) -> Result<Response<pb::DowngradeResponse>, Status> {
+        self.0.may_read(&request, |_| vec![Need::cluster(Verb::Get, "status")])?;
         Err(Status::unimplemented(
             "a cluster is taken back to an earlier version by restoring a backup into it",
         ))
@@ -197,6 +202,29 @@ impl Maintenance for MaintenanceService {
 }
 
 impl MaintenanceService {
+    async fn reclaim(&self) -> Result<(), Status> {
+        let store = self.0.replica.store.clone();
+        // A compaction that the client has just been told of may not have come here yet, or may still be at work: there
+        // would be nothing to give back. Without a leader, what this node knows has to do.
+        let _ = self.0.barrier().await;
+        self.0.collected(store.compacted()).await?;
+        let reclaimed = blocking(move || store.reclaim()).await?;
+        reclaimed.map(drop).map_err(|failure| self.0.storage_failure(&failure))
+    }
+
+    async fn transfer(&self, target: NodeId) -> Result<(), Status> {
+        if !self.0.replica.is_leader() {
+            return Err(EtcdError::NotLeader.into());
+        }
+        self.0.replica.node.transfer_leader(target).await.map_err(|error| match error {
+            MemberError::NotFound { .. } | MemberError::NotVoter { .. } => EtcdError::BadLeaderTransferee,
+            MemberError::NotLeader { .. } => EtcdError::NotLeader,
+            MemberError::Stopped => EtcdError::Stopped,
+            _ => EtcdError::Timeout,
+        })?;
+        Ok(())
+    }
+
     async fn list_alarms(&self, kind: Option<AlarmKind>) -> Result<Response<pb::AlarmResponse>, Status> {
         self.0.barrier().await?;
         let wanted = |alarm: &Alarm| kind.is_none_or(|kind| alarm.kind == kind);

@@ -3,6 +3,7 @@
 //! - [`kv`], [`watch`], [`lease`], [`cluster`], [`maintenance`], [`auth`], [`lock`], [`election`]: the services
 //! - [`succession`]: what locks and elections are made of
 //! - [`check`]: what a request alone can be refused for
+//! - [`permit`]: what a request needs to be allowed
 //! - [`convert`]: messages to and from the store's types
 //! - [`error`]: the protocol's errors, word for word
 //! - [`context`]: what all services share
@@ -20,6 +21,7 @@ pub mod kv;
 pub mod lease;
 pub mod lock;
 pub mod maintenance;
+mod permit;
 mod succession;
 pub mod watch;
 

@@ -18,6 +18,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::context::{Context, leader_required};
 use super::convert;
 use super::error::EtcdError;
+use super::permit;
+use crate::access::Denied;
 use crate::watch::{Command, Event, Filters, Output, StreamEnd, StreamOptions, WatchSpec, WatchStream};
 
 /// Answers on their way to one client. Small: what waits here was taken out of the shared ring.
@@ -40,8 +42,12 @@ impl Watch for WatchService {
         let context = self.0.clone();
         let watches = context.load.watches_of(request.extensions());
         let needs_leader = leader_required(request.metadata());
-        let commands =
-            request.into_inner().filter_map(|request| std::future::ready(request.map(command).transpose()));
+        let (caller, gate) = (context.gate.caller(&request), context.gate.clone());
+        let permitted =
+            move |request| command(request, |create| gate.check(&caller, || permit::watch(create)));
+        let commands = request
+            .into_inner()
+            .filter_map(move |request| std::future::ready(request.map(&permitted).transpose()));
         let (output, answers) = mpsc::channel(OUTPUT_QUEUE);
         let options = StreamOptions {
             progress_interval: jittered(context.limits.watch_progress_interval),
@@ -94,9 +100,16 @@ fn jittered(interval: std::time::Duration) -> std::time::Duration {
 }
 
 /// What a request asks for; a request that asks for nothing is ignored.
-fn command(request: pb::WatchRequest) -> Option<Command> {
+fn command(
+    request: pb::WatchRequest,
+    check: impl FnOnce(&pb::WatchCreateRequest) -> Result<(), Denied>,
+) -> Option<Command> {
     match request.request_union? {
-        RequestUnion::CreateRequest(create) => Some(create_command(create)),
+        RequestUnion::CreateRequest(create) => Some(match check(&create) {
+            Ok(()) => create_command(create),
+            // As etcd does: this watch is refused, those beside it on the stream go on.
+            Err(denied) => Command::Refuse { reason: permit::denied(denied).message().to_owned() },
+        }),
         RequestUnion::CancelRequest(cancel) => Some(Command::Cancel { id: cancel.watch_id }),
         RequestUnion::ProgressRequest(_) => Some(Command::Progress),
     }

@@ -26,6 +26,8 @@ pub struct Kind {
     /// What its schema says about merging, unknown fields and defaults.
     pub topology: Arc<Topology>,
     pub rules: Rules,
+    /// Its definition is being deleted: no new objects.
+    pub deleting: bool,
 }
 
 /// Where the rules of a kind come from, beyond the shape its schema gives it.
@@ -52,7 +54,7 @@ impl Kind {
         let schema = serde_json::from_slice(&info.schema).unwrap_or_default();
         // A kind whose schema cannot be read has no shape to keep to; those that are served were checked before.
         let topology = Arc::new(Topology::of_kind(&schema).unwrap_or_else(|_| Topology::any()));
-        Self { info, fields, topology, rules: Rules::None }
+        Self { info, fields, topology, rules: Rules::None, deleting: false }
     }
 
     /// One of those that come with the server.
@@ -117,7 +119,7 @@ impl Catalog {
         }
     }
 
-    /// The kind of a request.
+    /// The kind of a request, as far as this node knows.
     pub fn served(&self, kind: &str) -> Result<Arc<Kind>, Refusal> {
         self.get(kind).ok_or_else(|| {
             let text = if kind.is_empty() {
@@ -145,7 +147,9 @@ impl Catalog {
 
 impl Reader {
     /// Every kind that is served, or the one that is asked for.
-    pub fn kinds(&self, request: &pb::KindsRequest) -> Result<pb::KindsResponse, Refusal> {
+    pub async fn kinds(&self, request: &pb::KindsRequest) -> Result<pb::KindsResponse, Refusal> {
+        self.barrier.pass().await?;
+        self.rules().await?;
         let kinds = match request.kind.as_str() {
             "" => self.catalog.all(),
             kind => vec![self.catalog.served(kind)?],

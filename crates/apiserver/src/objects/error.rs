@@ -2,6 +2,7 @@
 //!
 //! `code` is the whole table of which reason is which gRPC code.
 
+use prost::Message;
 use setpoint_access::{Full, TooMany};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
@@ -85,6 +86,20 @@ impl Refusal {
         self
     }
 
+    /// A field of the request that has to do with it.
+    pub fn naming(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
+        self.0.problems.push(pb::FieldProblem { path: path.into(), message: message.into() });
+        self
+    }
+
+    /// Of a part of the request: its fields are below this one.
+    pub fn within(mut self, part: &str) -> Self {
+        for problem in &mut self.0.problems {
+            problem.path = format!("{part}.{}", problem.path);
+        }
+        self
+    }
+
     pub fn at(mut self, revision: Revision) -> Self {
         self.0.revision = revision.get();
         self
@@ -123,7 +138,42 @@ impl std::error::Error for Refusal {}
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
-        setpoint_api::status::refused(code(refusal.reason()), &refusal.0)
+        setpoint_api::status::refused(code(refusal.reason()), &fitted(*refusal.0))
+    }
+}
+
+/// Of a sentence, and of everything that a client itself wrote and is quoted to it.
+const TEXT_BYTES_MAX: usize = 512;
+/// Of an encoded error. It goes into the trailers of the response, of which stock clients take 8 KiB: the error as base64, and
+/// twice the sentence.
+const ERROR_BYTES_MAX: usize = 4 << 10;
+
+/// As much of an error as a client will take: a field's name, or a value somebody is in conflict about, may be a megabyte.
+fn fitted(mut error: pb::Error) -> pb::Error {
+    shorten(&mut error.message);
+    for problem in &mut error.problems {
+        shorten(&mut problem.path);
+        shorten(&mut problem.message);
+    }
+    for conflict in &mut error.conflicts {
+        shorten(&mut conflict.path);
+        shorten(&mut conflict.manager);
+        shorten(&mut conflict.value);
+    }
+    if let Some(key) = &mut error.object {
+        [&mut key.kind, &mut key.namespace, &mut key.name].into_iter().for_each(shorten);
+    }
+    while error.encoded_len() > ERROR_BYTES_MAX
+        && (error.conflicts.pop().is_some() || error.problems.pop().is_some())
+    {}
+    error
+}
+
+fn shorten(text: &mut String) {
+    const MARK: &str = "…";
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - MARK.len()));
+        text.push_str(MARK);
     }
 }
 
@@ -181,6 +231,21 @@ mod tests {
             assert_eq!(setpoint_api::status::pushback_of(&status), Some(SOON));
         }
         assert!(Reason::try_from(18).is_err(), "a new reason wants its line in the table");
+    }
+
+    #[test]
+    fn whatever_is_quoted_an_error_fits_into_trailers() {
+        let long = "ä".repeat(1 << 20);
+        let mut refusal = Refusal::invalid(&long, &long);
+        let problem = pb::FieldProblem { path: long.clone(), message: long.clone() };
+        let conflict = pb::FieldConflict { path: long.clone(), manager: long.clone(), value: long.clone() };
+        refusal.error_mut().problems = vec![problem; 32];
+        refusal.error_mut().conflicts = vec![conflict; 32];
+        let refusal = refusal.about(ObjectName { kind: &long, namespace: &long, name: &long });
+        let status = Status::from(refusal);
+        assert!(status.details().len() <= ERROR_BYTES_MAX + 1024, "{}", status.details().len());
+        let error = setpoint_api::status::error_of(&status).expect("details");
+        assert!(error.problems[0].path.ends_with('…') && error.message.ends_with('…'));
     }
 
     #[test]

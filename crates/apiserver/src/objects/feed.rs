@@ -3,7 +3,9 @@
 //! Holds a revision and no changes, so whoever reads slowly costs no memory. Used by every watch of objects and by the
 //! index. Ends when a compaction overtakes it.
 //!
-//! Not here: what the changes mean (`watch`, `index`).
+//! [`keep_in_step`] is for what is made of few objects and made anew whenever one of them changes.
+//!
+//! Not here: what the changes mean (`watch`, `index`, `definitions`).
 
 use std::sync::Arc;
 
@@ -11,7 +13,9 @@ use setpoint_store::{EngineFailure, ReadFailure, Rejection, Store};
 use setpoint_types::{KeyRange, Revision};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio_util::sync::CancellationToken;
 
+use crate::replica::Halt;
 use crate::watch::{Hub, Load, Published, Slot, Taken};
 
 /// Revisions taken from the ring at a time: enough to keep up, little to hold on to.
@@ -137,6 +141,57 @@ impl Feed {
         self.next = self.next.max(until.successor());
         let sets = sets.into_iter().map(|set| Arc::new(self.hub.shelved(set))).collect();
         Ok(Batch { sets, until: self.next.predecessor(), more: true })
+    }
+}
+
+/// Of history, at a time, that is only looked at to know that something has changed.
+const HISTORY_BYTES: usize = 1 << 20;
+
+/// Refreshes now, and whenever something in one of the ranges changes, until `stop` or until the node's storage fails.
+pub async fn keep_in_step(
+    hub: &Arc<Hub>,
+    store: &Arc<Store>,
+    ranges: [KeyRange; 2],
+    halt: Halt,
+    stop: CancellationToken,
+    refresh: impl Fn() -> Result<(), ReadFailure> + Send + Sync + 'static,
+) {
+    let refresh = Arc::new(refresh);
+    let follow = async {
+        loop {
+            match follow(hub, store, &ranges, &refresh).await {
+                Ok(()) | Err(FeedEnd::Overtaken { .. }) => {}
+                Err(FeedEnd::Storage(failure)) => return halt.because(&failure),
+                Err(FeedEnd::Stopping) => return,
+            }
+        }
+    };
+    stop.run_until_cancelled(follow).await;
+}
+
+async fn follow<F>(
+    hub: &Arc<Hub>,
+    store: &Arc<Store>,
+    ranges: &[KeyRange; 2],
+    refresh: &Arc<F>,
+) -> Result<(), FeedEnd>
+where
+    F: Fn() -> Result<(), ReadFailure> + Send + Sync + 'static,
+{
+    let newest = hub.newest();
+    let [mut one, mut other] = ranges.clone().map(|range| Feed::open(hub, store, range, newest));
+    loop {
+        let refresh = refresh.clone();
+        let refreshed = tokio::task::spawn_blocking(move || refresh()).await;
+        if let Err(ReadFailure::Engine(failure)) = refreshed.map_err(|_| FeedEnd::Stopping)? {
+            return Err(failure.into());
+        }
+        tokio::select! {
+            () = one.changed() => {}
+            () = other.changed() => {}
+        }
+        while one.take(HISTORY_BYTES).await?.more {}
+        while other.take(HISTORY_BYTES).await?.more {}
     }
 }
 

@@ -16,6 +16,7 @@ use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::setpoint::v1::read_at::At as Wire;
 use setpoint_types::{Revision, Timestamp};
 
+use super::catalog::Rules;
 use super::error::Refusal;
 use super::reader::{Reader, blocking};
 use crate::replica::Replica;
@@ -23,11 +24,18 @@ use crate::replica::Replica;
 /// Passes once everything committed before the call can be read here. A seam, so that tests need no cluster.
 pub trait Barrier: Send + Sync + 'static {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>>;
+
+    /// False while this node knows no leader: then it may fall behind without noticing.
+    fn is_led(&self) -> bool;
 }
 
 impl Barrier for Replica {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(async { Ok(self.read_barrier().await?) })
+    }
+
+    fn is_led(&self) -> bool {
+        self.leader().is_some()
     }
 }
 
@@ -74,6 +82,21 @@ impl At {
 }
 
 impl Reader {
+    /// Brings what this node knows of a kind up to date before a read of it, so that a kind that was defined on another
+    /// node is served here. Returns how fresh the read has still to be made: the barrier is passed once.
+    pub async fn ready(&self, kind: &str, at: At) -> Result<At, Refusal> {
+        let known = self.catalog.get(kind);
+        if kind.is_empty() || known.as_ref().is_some_and(|kind| !matches!(kind.rules, Rules::Custom(_))) {
+            return Ok(at);
+        }
+        let passes = known.is_none() || at == At::Latest;
+        if passes {
+            self.barrier.pass().await?;
+        }
+        self.rules().await?;
+        Ok(if passes && at == At::Latest { At::Cached } else { at })
+    }
+
     /// Waits until this node can answer as asked.
     pub async fn settle(&self, at: At) -> Result<Settled, Refusal> {
         match at {

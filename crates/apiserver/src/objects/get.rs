@@ -14,8 +14,9 @@ use super::reader::{Reader, blocking};
 impl Reader {
     pub async fn get(&self, request: pb::GetRequest) -> Result<raw::GetResponse, Refusal> {
         let key = request.key.unwrap_or_default();
+        let at = self.ready(&key.kind, At::from_wire(request.at)?).await?;
         let name = self.object_name(&key)?;
-        let settled = self.settle(At::from_wire(request.at)?).await?;
+        let settled = self.settle(at).await?;
         let revision = match settled {
             Settled::Newest => Revision::NONE,
             Settled::Exactly(revision) => revision,

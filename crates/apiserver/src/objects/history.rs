@@ -8,6 +8,7 @@ use setpoint_types::Revision;
 
 use super::error::Refusal;
 use super::event::author;
+use super::freshness::At;
 use super::reader::{Reader, blocking};
 
 /// How many versions are returned if the request does not say.
@@ -18,8 +19,9 @@ impl Reader {
     /// after a barrier.
     pub async fn history(&self, request: pb::HistoryRequest) -> Result<raw::HistoryResponse, Refusal> {
         let key = request.key.unwrap_or_default();
+        let at = self.ready(&key.kind, At::Latest).await?;
         let name = self.object_name(&key)?;
-        self.barrier.pass().await?;
+        self.settle(at).await?;
         let wanted = if request.limit == 0 { USUAL } else { request.limit };
         let max =
             VersionsMax { count: (wanted as usize).min(self.limits.versions), bytes: self.limits.page_bytes };

@@ -48,16 +48,20 @@ struct PageLimits {
 
 impl Reader {
     pub async fn list(&self, request: pb::ListRequest) -> Result<raw::ListResponse, Refusal> {
+        let at = match request.r#continue.is_empty() {
+            true => At::from_wire(request.at)?,
+            false => At::Cached,
+        };
+        let at = self.ready(&request.kind, at).await?;
         let kind = self.catalog.served(&request.kind)?;
         let selection = Selection::parse(&kind, &request.label_selector, &request.field_selector)?;
         let scope = Scope::of(kind, &request.namespace, &selection)?;
         let view = Arc::new(View { kind: scope.kind.clone(), selection, part: part(request.metadata_only) });
         let limits = self.page_limits(request.limit);
         let page = if request.r#continue.is_empty() {
-            let at = At::from_wire(request.at)?;
             self.first_page(at, &scope, &view, limits).await?
         } else {
-            let token = Token::decode(&request.r#continue, &request)?;
+            let token = Token::decode(&request.r#continue, &request, &scope.range)?;
             self.settle(At::Exact(token.revision)).await?;
             self.later_page(token, &scope, &view, limits).await?
         };

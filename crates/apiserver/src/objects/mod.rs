@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`service`] | the gRPC service |
 //! | [`reader`] | what all reads share |
+//! | [`permit`] | what each request needs to be allowed |
 //! | [`get`], [`list`], [`watch`], [`history`] | the reads |
 //! | [`freshness`] | how new an answer must be |
 //! | [`key`], [`scope`], [`token`] | where objects lie, which keys a request is of, where a list goes on |
@@ -25,19 +26,20 @@ pub mod catalog;
 pub mod definitions;
 pub mod error;
 mod event;
-mod feed;
+pub(crate) mod feed;
 pub(crate) mod freshness;
 mod get;
 pub mod history;
 pub mod index;
 pub mod key;
 mod list;
+pub(crate) mod permit;
 mod pick;
 pub(crate) mod reader;
 mod scope;
 mod selection;
 pub(crate) mod service;
-mod token;
+pub mod token;
 pub mod watch;
 pub mod write;
 

@@ -1,11 +1,12 @@
 //! Where a list goes on: the token between two of its pages.
 //!
 //! Opaque to clients. It says of which revision the list is, behind which object it goes on and how many were left, and
-//! belongs to one request: another kind, namespace or selector is refused, as is a token that was damaged or made up.
+//! belongs to one request: another kind, namespace or selector is refused, as is a token that was damaged. It is not secret,
+//! and whoever makes one up gets nothing by it that the request itself would not give: the key must be one of the list's.
 
 use bytes::{Buf, BufMut};
 use setpoint_api::setpoint::v1 as pb;
-use setpoint_types::Revision;
+use setpoint_types::{KeyRange, Revision};
 
 use super::error::Refusal;
 
@@ -31,7 +32,8 @@ impl Token {
         hex(&bytes)
     }
 
-    pub fn decode(token: &str, question: &pb::ListRequest) -> Result<Self, Refusal> {
+    /// The token of a list over `range`.
+    pub fn decode(token: &str, question: &pb::ListRequest, range: &KeyRange) -> Result<Self, Refusal> {
         let refused = || {
             Refusal::invalid(
                 "continue",
@@ -47,8 +49,14 @@ impl Token {
             return Err(refused());
         }
         let revision = Revision::new(content.try_get_u64().map_err(|_| refused())?);
+        if revision.is_none() || revision > Revision::MAX {
+            return Err(refused());
+        }
         let remaining = content.try_get_u64().map_err(|_| refused())?;
         let remaining = (remaining != u64::MAX).then_some(remaining);
+        if !range.contains(content) {
+            return Err(refused());
+        }
         Ok(Self { revision, last: content.to_vec(), remaining })
     }
 }
@@ -87,6 +95,10 @@ mod tests {
         pb::ListRequest { kind: "Node".into(), label_selector: "a=b".into(), ..Default::default() }
     }
 
+    fn range() -> KeyRange {
+        crate::objects::key::of_kind("Node")
+    }
+
     fn token() -> Token {
         Token { revision: Revision::new(7), last: b"/setpoint.v1/Node//a".to_vec(), remaining: Some(3) }
     }
@@ -96,33 +108,51 @@ mod tests {
         for remaining in [None, Some(0), Some(3)] {
             let token = Token { remaining, ..token() };
             let text = token.encode(&question());
-            assert_eq!(Token::decode(&text, &question()), Ok(token));
+            assert_eq!(Token::decode(&text, &question(), &range()), Ok(token));
             let others = [
                 pb::ListRequest { kind: "Nod".into(), namespace: "e".into(), ..question() },
                 pb::ListRequest { label_selector: "a=c".into(), ..question() },
                 pb::ListRequest { label_selector: "".into(), field_selector: "a=b".into(), ..question() },
             ];
             for other in others {
-                let refusal = Token::decode(&text, &other).expect_err("another request");
+                let refusal = Token::decode(&text, &other, &range()).expect_err("another request");
                 assert_eq!(refusal.reason(), Reason::Invalid);
             }
             // How much of each object, and how many, may change between pages.
             let wider = pb::ListRequest { limit: 9, metadata_only: true, ..question() };
-            assert!(Token::decode(&text, &wider).is_ok());
+            assert!(Token::decode(&text, &wider, &range()).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_made_up_leads_nowhere_else() {
+        for last in
+            ["", "/", "/setpoint.v1/Node", "/setpoint.v1/Job/a/b", "/setpoint.v1/Zone//a", "/setpoint.hold/a"]
+        {
+            let made_up = Token { last: last.into(), ..token() };
+            let read = Token::decode(&made_up.encode(&question()), &question(), &range());
+            assert_eq!(read.expect_err(last).reason(), Reason::Invalid);
+        }
+        for revision in [0, u64::MAX] {
+            let made_up = Token { revision: Revision::new(revision), ..token() };
+            assert!(
+                Token::decode(&made_up.encode(&question()), &question(), &range()).is_err(),
+                "{revision}"
+            );
         }
     }
 
     proptest! {
         #[test]
         fn whatever_is_no_token_is_refused(text in ".{0,80}", place in 0usize..80, digit in "[0-9a-f]") {
-            prop_assert!(Token::decode(&text, &question()).is_err());
+            prop_assert!(Token::decode(&text, &question(), &range()).is_err());
             let good = token().encode(&question());
             let place = place % good.len();
             let damaged = format!("{}{digit}{}", &good[..place], &good[place + 1..]);
             if damaged != good {
-                prop_assert!(Token::decode(&damaged, &question()).is_err());
+                prop_assert!(Token::decode(&damaged, &question(), &range()).is_err());
             }
-            prop_assert!(Token::decode(&good[..place], &question()).is_err());
+            prop_assert!(Token::decode(&good[..place], &question(), &range()).is_err());
         }
     }
 }

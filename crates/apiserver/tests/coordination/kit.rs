@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use setpoint_access::Authorizer;
+use setpoint_apiserver::access::Roles;
 use setpoint_apiserver::coordination::{CoordinationLimits, Coordinator, Keeper, expiry};
 use setpoint_apiserver::lease::{Deadlines, LeaseTime, Lifetime, Observed};
 use setpoint_apiserver::objects::definitions::Definitions;
-use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
+use setpoint_apiserver::objects::write::{CommitError, Commits, Turns, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::{Halt, ProposeError};
 use setpoint_apiserver::watch::Hub;
@@ -126,6 +128,10 @@ impl Barrier for Passed {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn is_led(&self) -> bool {
+        true
+    }
 }
 
 pub struct Node {
@@ -139,11 +145,13 @@ impl Node {
     pub fn new() -> Self {
         let store = Arc::new(Store::open(Arc::new(MemoryEngine::new())).expect("an empty store opens"));
         let hub = Arc::new(Hub::new(store.revision(), 1 << 20));
+        let catalog = Arc::new(Catalog::built_in());
         let reader = Reader {
+            definitions: Arc::new(Definitions::new(store.clone(), catalog.clone())),
             store: store.clone(),
             hub: hub.clone(),
             barrier: Arc::new(Passed),
-            catalog: Arc::new(Catalog::built_in()),
+            catalog,
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
             load: Default::default(),
@@ -164,12 +172,13 @@ impl Node {
             let number = u128::from(drawn.fetch_add(1, Ordering::Relaxed));
             number << 66 | number
         };
-        let definitions = Arc::new(Definitions::new(reader.store.clone(), reader.catalog.clone()));
+        let roles = Arc::new(Roles::new(reader.store.clone(), Arc::new(Authorizer::off())));
         let writer = Writer {
-            definitions,
+            roles,
             reader,
             commits: local.clone(),
             clock: local.clone(),
+            turns: Arc::new(Turns::new(0)),
             draw: Arc::new(draw),
             limits: WriteLimits::default(),
         };

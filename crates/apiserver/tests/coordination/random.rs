@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
-use setpoint_apiserver::objects::write::Caller;
+use setpoint_apiserver::access::Caller;
 use setpoint_store::LeaseName;
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use goldenscript::{Argument, Command, Context, Runner};
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_apiserver::access::Caller;
 use setpoint_apiserver::objects::Refusal;
-use setpoint_apiserver::objects::write::Caller;
 use setpoint_objects::Subresource;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
@@ -89,7 +89,8 @@ impl Runner for Script {
             "write" => self.write(&given),
             "get" => self.get(&given.word(0)),
             "delete" => self.delete(&given.word(0)),
-            "create" => self.create(&given),
+            "create" => self.create(&given, "Lease"),
+            "policy" => self.create(&given, "AdmissionPolicy"),
             "status" => self.status(&given),
             other => panic!("unknown command: {other}"),
         };
@@ -231,8 +232,9 @@ impl Script {
         pb::Object { kind: "Lease".into(), metadata: Some(metadata), spec, status }
     }
 
-    fn create(&self, given: &Given) -> String {
-        let request = pb::CreateRequest { object: Some(Self::object(given)), options: None };
+    fn create(&self, given: &Given, kind: &str) -> String {
+        let object = pb::Object { kind: kind.to_owned(), ..Self::object(given) };
+        let request = pb::CreateRequest { object: Some(object), options: None };
         let created = self.runtime.block_on(self.node.writer.create(request, &Caller::default()));
         print(created, |it| format!("created @{}", it.revision))
     }
@@ -280,7 +282,9 @@ scripts! {
     fences,
     keep_alive,
     operations,
+    policies,
     preferred,
     queue,
     refusals,
+    release,
 }

@@ -97,3 +97,39 @@ async fn a_kind_that_gets_new_selectable_fields_is_indexed_anew() {
     let found = tokio::time::timeout(std::time::Duration::from_secs(30), found).await;
     assert_eq!(found.expect("in time"), ["1150"]);
 }
+
+/// Of a kind that the index has not read yet it does not say that there is nothing.
+#[tokio::test(start_paused = true)]
+async fn objects_that_came_before_their_kind_are_found() {
+    let mut node = Node::new(1 << 20, small_limits());
+    let lake = |name: &str| Draft { kind: "Lake".into(), ..replica(name.to_owned(), "web") };
+    let newest = node.commit(vec![lake("one").put()]);
+    node.reader.index.reached(newest).await;
+    let selected = |node: &Node| {
+        let request =
+            pb::ListRequest { kind: "Lake".into(), label_selector: "app=web".into(), ..Default::default() };
+        let reader = node.reader.clone();
+        async move { decoded::<pb::ListResponse>(&reader.list(request).await.expect("a list")).objects.len() }
+    };
+    let old = node.reader.catalog.get("Replica").expect("a kind");
+    node.reader.catalog.put(Kind::new(pb::KindInfo { kind: "Lake".into(), ..old.info.clone() }));
+    assert_eq!(selected(&node).await, 1);
+    node.commit(vec![lake("two").put(), replica("other".into(), "web").put()]);
+    assert_eq!(selected(&node).await, 2);
+    // Once it is read, it is in the index beside what was there.
+    let indexed = async {
+        while node.reader.index.size().objects != 3 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), indexed).await.expect("in time");
+    assert_eq!(selected(&node).await, 2);
+    node.reader.catalog.remove("Lake");
+    node.commit(vec![lake("three").put()]);
+    let forgotten = async {
+        while node.reader.index.size().objects != 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), forgotten).await.expect("in time");
+}

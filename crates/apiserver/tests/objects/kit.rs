@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_apiserver::load::Load;
+use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::key::ObjectName;
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::Halt;
@@ -26,14 +28,21 @@ pub struct Node {
     log_index: u64,
     /// What the leader's clock says, in milliseconds.
     pub now: u64,
+    /// Whether the node knows a leader.
+    pub led: Arc<AtomicBool>,
     _running: tokio_util::sync::DropGuard,
 }
 
-struct Passed;
+/// A leader that answers at once, if there is one.
+struct Leader(Arc<AtomicBool>);
 
-impl Barrier for Passed {
+impl Barrier for Leader {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn is_led(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -105,10 +114,23 @@ impl Node {
         let running =
             index.clone().run(store.clone(), hub.clone(), catalog.clone(), halt.clone(), stop.clone());
         tokio::spawn(running);
-        let (barrier, watches_overtaken) = (Arc::new(Passed), Counter::default());
+        let led = Arc::new(AtomicBool::new(true));
+        let (barrier, watches_overtaken) = (Arc::new(Leader(led.clone())), Counter::default());
+        let definitions = Arc::new(Definitions::new(store.clone(), catalog.clone()));
         let load = Load::default();
-        let reader = Reader { store, hub, barrier, catalog, index, limits, load, watches_overtaken, halt };
-        Self { reader, engine, log_index: 0, now: 1_000, _running: stop.drop_guard() }
+        let reader = Reader {
+            store,
+            hub,
+            barrier,
+            catalog,
+            definitions,
+            index,
+            limits,
+            load,
+            watches_overtaken,
+            halt,
+        };
+        Self { reader, engine, log_index: 0, now: 1_000, led, _running: stop.drop_guard() }
     }
 
     pub fn commit(&mut self, ops: Vec<Op>) -> Revision {

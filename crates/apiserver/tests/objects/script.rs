@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -185,6 +186,10 @@ impl Runner for Script {
                 self.restart(or("ring", 1 << 20), limits);
                 Ok(String::new())
             }
+            "leader" => {
+                self.node.led.store(given.word(0) != "lost", Ordering::Relaxed);
+                Ok(String::new())
+            }
             "wait" => {
                 let millis = Duration::from_millis(given.word(0).parse()?);
                 self.runtime.block_on(async { tokio::time::sleep(millis).await });
@@ -212,11 +217,13 @@ impl Script {
             "list" => self.list(given.list()),
             "more" => self.list(pb::ListRequest { r#continue: self.token.clone(), ..given.list() }),
             "history" => self.history(given),
-            "kinds" => self.node.reader.kinds(&pb::KindsRequest { kind: given.word(0) }).map(|answer| {
+            "kinds" => {
+                let request = pb::KindsRequest { kind: given.word(0) };
                 let line =
                     |kind: &pb::KindInfo| format!("{} {}\n", kind.kind, kind.selectable_fields.join(" "));
-                answer.kinds.iter().map(line).collect()
-            }),
+                let answer = self.runtime.block_on(self.node.reader.kinds(&request));
+                answer.map(|answer| answer.kinds.iter().map(line).collect())
+            }
             "watch" => self.watch(given),
             "next" => Ok(self.next(&given.word(0))),
             other => panic!("unknown command: {other}"),

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use setpoint_access::Authorizer;
 use setpoint_api::raw::v1::objects_server::ObjectsServer;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::objects_client::ObjectsClient;
 use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_api::status::error_of;
+use setpoint_apiserver::access::{Gate, Roles};
 use setpoint_apiserver::objects::ObjectsService;
-use setpoint_apiserver::objects::definitions::Definitions;
-use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
+use setpoint_apiserver::objects::write::{CommitError, Commits, Turns, WriteLimits, Writer};
 use setpoint_consensus::SystemClock;
 use setpoint_store::Committed;
 use setpoint_store::commit::Commit;
@@ -36,13 +37,15 @@ async fn serve(node: &Node) -> ObjectsClient<Channel> {
     let address = socket.local_addr().expect("an address");
     let writer = Writer {
         reader: node.reader.clone(),
-        definitions: Arc::new(Definitions::new(node.reader.store.clone(), node.reader.catalog.clone())),
+        roles: Arc::new(Roles::new(node.reader.store.clone(), Arc::new(Authorizer::off()))),
         commits: Arc::new(Nowhere),
         clock: Arc::new(SystemClock),
+        turns: Arc::new(Turns::new(0)),
         draw: Arc::new(|| 0),
         limits: WriteLimits::default(),
     };
-    let service = ObjectsServer::new(ObjectsService { reader: node.reader.clone(), writer });
+    let (reader, gate) = (node.reader.clone(), Gate::open());
+    let service = ObjectsServer::new(ObjectsService { reader, writer, gate });
     let incoming = TcpIncoming::from(socket);
     tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
     ObjectsClient::connect(format!("http://{address}")).await.expect("it listens")

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use goldenscript::{Argument, Command};
+use setpoint_access::{CONTROLLERS, NODES, Principal};
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_api::setpoint::v1::guard::Guard;
+use setpoint_api::setpoint::v1::write::Write;
 use setpoint_api::setpoint::v1::write_options::FieldValidation;
 
 pub struct Given {
@@ -92,6 +95,59 @@ impl Given {
             dry_run: self.has("dry"),
             field_validation: validation.into(),
         })
+    }
+
+    /// `as CLASS:NAME [groups=GROUPS]`, or `as anonymous`.
+    pub fn principal(&self) -> Principal {
+        let text = self.word(0);
+        let Some((class, name)) = text.split_once(':') else { return Principal::anonymous() };
+        let class = match class {
+            "node" => Some(NODES),
+            "controller" => Some(CONTROLLERS),
+            _ => None,
+        };
+        let groups = self.list("groups");
+        Principal::new(name, class.into_iter().chain(groups.iter().map(String::as_str))).expect("a name")
+    }
+
+    /// Adds a part to a transaction.
+    pub fn collect(&self, name: &str, request: &mut pb::TransactRequest) {
+        let write = match name {
+            "guard" => {
+                let guard = if let Some(fence) = self.fence() {
+                    Guard::Fence(fence)
+                } else if self.text("ledger").is_empty() {
+                    Guard::Object(pb::ObjectAt { key: Some(self.key()), revision: self.number("rev") })
+                } else {
+                    Guard::Headroom(pb::Headroom {
+                        ledger: self.text("ledger"),
+                        amounts: self.amounts("amounts"),
+                    })
+                };
+                return request.guards.push(pb::Guard { guard: Some(guard) });
+            }
+            "create" => Write::Create(self.object()),
+            "update" => Write::Update(self.object()),
+            "status" => Write::UpdateStatus(self.object()),
+            "apply" => {
+                let status = self.has("status");
+                Write::Apply(pb::ApplyWrite { object: Some(self.object()), status, ..Default::default() })
+            }
+            "delete" => {
+                Write::Delete(pb::DeleteWrite { key: Some(self.key()), ..pb::DeleteWrite::default() })
+            }
+            "reserve" => Write::Reserve(pb::Reserve {
+                ledger: self.word(0),
+                owner: self.word(1),
+                amounts: self.amounts("amounts"),
+            }),
+            "release" => Write::Release(pb::Release { ledger: self.word(0), owner: self.word(1) }),
+            "limits" => {
+                Write::Limits(pb::LedgerLimits { ledger: self.word(0), limits: self.amounts("amounts") })
+            }
+            other => panic!("unknown command in a transaction: {other}"),
+        };
+        request.writes.push(pb::Write { write: Some(write) });
     }
 
     /// `fence=LEASE@EPOCH`

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::json;
+use setpoint_access::Authorizer;
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_apiserver::access::Roles;
+use setpoint_apiserver::coordination::Keeper;
+use setpoint_apiserver::lease::{LeaseTime, Observed};
 use setpoint_apiserver::objects::definitions::Definitions;
-use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
+use setpoint_apiserver::objects::write::{CommitError, Commits, Turns, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::{Halt, ProposeError};
 use setpoint_apiserver::watch::Hub;
@@ -16,7 +21,7 @@ use setpoint_consensus::Clock;
 use setpoint_store::command::{Command, Proposal, ProposalId};
 use setpoint_store::commit::Commit;
 use setpoint_store::{Body, Committed, Entry, MemoryEngine, Position, Rejection, Response, Store};
-use setpoint_types::{NodeId, Timestamp};
+use setpoint_types::{LeaseId, NodeId, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 /// The log of one, the clock of all.
@@ -68,6 +73,10 @@ impl Barrier for Passed {
     fn pass(&self) -> BoxFuture<'_, Result<(), Refusal>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn is_led(&self) -> bool {
+        true
+    }
 }
 
 /// Lists and maps of every sort.
@@ -94,6 +103,22 @@ fn thing() -> Kind {
     })
 }
 
+/// Holds last for ever: nobody counts their time.
+impl Keeper for Local {
+    fn granted(&self, ttl: i64) -> i64 {
+        ttl
+    }
+
+    fn renew(&self, _: LeaseId, _: Observed) -> BoxFuture<'_, Result<i64, Refusal>> {
+        Box::pin(std::future::ready(Ok(10)))
+    }
+
+    fn times(&self, ids: Vec<LeaseId>) -> BoxFuture<'_, Result<Vec<LeaseTime>, Refusal>> {
+        let time = |_| LeaseTime { remaining: Some(Duration::from_secs(10)), observed: Observed::new() };
+        Box::pin(std::future::ready(Ok(ids.into_iter().map(time).collect())))
+    }
+}
+
 pub struct Node {
     pub writer: Writer,
     pub local: Arc<Local>,
@@ -101,15 +126,21 @@ pub struct Node {
 
 impl Node {
     pub fn new() -> Self {
+        Self::with(Arc::new(Authorizer::off()))
+    }
+
+    pub fn with(authorizer: Arc<Authorizer>) -> Self {
         let store = Arc::new(Store::open(Arc::new(MemoryEngine::new())).expect("an empty store opens"));
         let hub = Arc::new(Hub::new(store.revision(), 1 << 20));
         let catalog = Catalog::built_in();
         catalog.put(thing());
+        let catalog = Arc::new(catalog);
         let reader = Reader {
+            definitions: Arc::new(Definitions::new(store.clone(), catalog.clone())),
             store: store.clone(),
             hub: hub.clone(),
             barrier: Arc::new(Passed),
-            catalog: Arc::new(catalog),
+            catalog,
             index: Arc::new(Index::new(1 << 20)),
             limits: ReadLimits::default(),
             load: Default::default(),
@@ -123,14 +154,21 @@ impl Node {
             now: AtomicU64::new(1_000),
         });
         let drawn = AtomicU64::new(0);
-        let definitions = Arc::new(Definitions::new(store.clone(), reader.catalog.clone()));
+        let roles = Arc::new(Roles::new(store.clone(), authorizer));
         let writer = Writer {
             reader,
-            definitions,
+            roles,
             commits: local.clone(),
             clock: local.clone(),
+            turns: Arc::new(Turns::new(0)),
             draw: Arc::new(move || u128::from(drawn.fetch_add(1, Ordering::Relaxed))),
-            limits: WriteLimits { object_bytes: 4_000, transaction_writes: 8, attempts: 4 },
+            limits: WriteLimits {
+                object_bytes: 4_000,
+                transaction_writes: 8,
+                request_bytes: 9_000,
+                attempts: 4,
+                definitions: 6,
+            },
         };
         Self { writer, local }
     }

@@ -2,10 +2,16 @@
 //!
 //! - `kit`: a node without a cluster: commits go straight into the store
 //! - `script`: golden scripts, one property each, in `scripts`
+//! - `access`: golden scripts of who may do it, in `access`, through the services
+//! - `races`: what another writer does between the decision of a write and its commit
 //! - `given`: the arguments of a script's command
 //! - `render`: answers as text
+//! - `restart`: what a node knows of kinds and policies when it has just started
 
+mod access;
 mod given;
 mod kit;
+mod races;
 mod render;
+mod restart;
 mod script;

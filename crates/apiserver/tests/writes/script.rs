@@ -6,9 +6,7 @@ use std::error::Error;
 
 use goldenscript::{Command, Context, Runner};
 use setpoint_api::setpoint::v1 as pb;
-use setpoint_api::setpoint::v1::guard::Guard;
-use setpoint_api::setpoint::v1::write::Write;
-use setpoint_apiserver::objects::write::Caller;
+use setpoint_apiserver::access::Caller;
 use setpoint_objects::Subresource;
 use setpoint_store::commit::{Commit, Op};
 use setpoint_store::{Epoch, LeaseName};
@@ -34,8 +32,11 @@ impl Runner for Script {
         let given = Given::of(command);
         self.node.local.pass_time(1);
         let name = command.name.as_str();
-        if self.open.is_some() && name != "end" {
-            return Ok(self.collect(name, &given));
+        if name != "end"
+            && let Some(request) = &mut self.open
+        {
+            given.collect(name, request);
+            return Ok(String::new());
         }
         Ok(match name {
             "begin" => {
@@ -44,7 +45,7 @@ impl Runner for Script {
             }
             "end" => self.transact(&given),
             "as" => {
-                self.caller = Caller { principal: given.word(0), ..Caller::default() };
+                self.caller = Caller { principal: given.principal(), ..Caller::default() };
                 String::new()
             }
             "hold" | "vacate" => self.lease(name, &given),
@@ -129,49 +130,6 @@ impl Script {
             }
             other => panic!("unknown command: {other}"),
         }
-    }
-
-    /// Adds a part to the transaction that is open.
-    fn collect(&mut self, name: &str, given: &Given) -> String {
-        let request = self.open.as_mut().expect("a transaction is open");
-        let guard = |guard| pb::Guard { guard: Some(guard) };
-        let write = match name {
-            "guard" => {
-                let made = if let Some(fence) = given.fence() {
-                    Guard::Fence(fence)
-                } else if given.text("ledger").is_empty() {
-                    Guard::Object(pb::ObjectAt { key: Some(given.key()), revision: given.number("rev") })
-                } else {
-                    Guard::Headroom(pb::Headroom {
-                        ledger: given.text("ledger"),
-                        amounts: given.amounts("amounts"),
-                    })
-                };
-                request.guards.push(guard(made));
-                return String::new();
-            }
-            "create" => Write::Create(given.object()),
-            "update" => Write::Update(given.object()),
-            "status" => Write::UpdateStatus(given.object()),
-            "apply" => {
-                Write::Apply(pb::ApplyWrite { object: Some(given.object()), ..pb::ApplyWrite::default() })
-            }
-            "delete" => {
-                Write::Delete(pb::DeleteWrite { key: Some(given.key()), ..pb::DeleteWrite::default() })
-            }
-            "reserve" => Write::Reserve(pb::Reserve {
-                ledger: given.word(0),
-                owner: given.word(1),
-                amounts: given.amounts("amounts"),
-            }),
-            "release" => Write::Release(pb::Release { ledger: given.word(0), owner: given.word(1) }),
-            "limits" => {
-                Write::Limits(pb::LedgerLimits { ledger: given.word(0), limits: given.amounts("amounts") })
-            }
-            other => panic!("unknown command in a transaction: {other}"),
-        };
-        request.writes.push(pb::Write { write: Some(write) });
-        String::new()
     }
 
     fn transact(&mut self, given: &Given) -> String {
@@ -284,6 +242,7 @@ scripts! {
     authors,
     built_in_kinds,
     conditions,
+    containers,
     create,
     custom_kinds,
     deletion,
@@ -297,6 +256,8 @@ scripts! {
     owners,
     patch,
     policies,
+    policies_namespace,
+    rules_limits,
     status,
     too_large,
     transact,

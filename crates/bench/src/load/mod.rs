@@ -1,15 +1,23 @@
 //! How each row is measured: one file per kind of load.
 //!
-//! Each measures one fresh cluster through the etcd API and yields a `Sample`. Not here: starting clusters,
-//! alternating systems and repeating (`run`).
+//! Each measures one fresh cluster and yields a `Sample`: through the etcd API, or, the rows about objects, ours through the
+//! object API and what it is compared with through the etcd API. Not here: starting clusters, alternating systems and repeating
+//! (`run`).
 
 mod clients;
 mod compaction;
+mod frames;
+mod insist;
 mod keep_alive;
 mod leader_kill;
+mod lease_objects;
 mod many_keys;
+mod many_objects;
 mod many_watches;
 mod mixed;
+mod object_preload;
+mod object_watch;
+mod object_write;
 mod preload;
 mod put;
 mod range;
@@ -22,10 +30,21 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use self::many_objects::ROUNDS as STATE_ROUNDS;
+use self::object_write::Verb;
 use crate::metric::Metric;
 use crate::options::Plan;
 use crate::rows::Row;
 use crate::system::{Cluster, SystemError};
+
+/// What a row about objects speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// `setpoint.v1`.
+    Objects,
+    /// Keys and values that stand for objects.
+    Etcd,
+}
 
 /// What one repetition of a row yielded on one system.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -55,12 +74,21 @@ pub enum LoadError {
     ClientCpu(#[source] std::io::Error),
     #[error("not one operation succeeded; the first error: {first}")]
     NothingDone { first: String },
+    #[error("{found} objects of {expected} were read")]
+    Incomplete { found: usize, expected: usize },
+    #[error("a stored object has {found} bytes and not {expected}; adjust what `manifest` counts with")]
+    ObjectSize { found: usize, expected: usize },
     #[error("{what} did not happen within {seconds} s")]
     TooSlow { what: &'static str, seconds: u64 },
 }
 
 /// Measures one row on one cluster.
-pub async fn measure(row: Row, cluster: &mut Cluster, plan: &Plan) -> Result<Sample, LoadError> {
+pub async fn measure(
+    row: Row,
+    cluster: &mut Cluster,
+    plan: &Plan,
+    interface: Interface,
+) -> Result<Sample, LoadError> {
     match row {
         Row::Put1 => put::measure(cluster, plan, 1).await,
         Row::Put100 => put::measure(cluster, plan, 100).await,
@@ -80,6 +108,12 @@ pub async fn measure(row: Row, cluster: &mut Cluster, plan: &Plan) -> Result<Sam
         Row::ManyWatches => many_watches::measure(cluster, plan).await,
         Row::Compaction => compaction::measure(cluster, plan).await,
         Row::LeaderKill => leader_kill::measure(cluster, plan).await,
+        Row::ObjectCreate => object_write::measure(cluster, plan, interface, Verb::Create).await,
+        Row::ObjectUpdate => object_write::measure(cluster, plan, interface, Verb::Update).await,
+        Row::ObjectApply => object_write::measure(cluster, plan, interface, Verb::Apply).await,
+        Row::ManyObjects => many_objects::measure(cluster, plan, interface).await,
+        Row::ObjectWatch => object_watch::measure(cluster, plan, interface).await,
+        Row::LeaseObjects => lease_objects::measure(cluster, plan, interface).await,
     }
 }
 

@@ -24,6 +24,19 @@ pub fn resident(pid: u32) -> io::Result<Resident> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no resident memory in /proc/PID/status"))
 }
 
+/// The most memory that was resident since the last [`reset_peak`].
+pub fn peak(pid: u32) -> io::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    field(&status, "VmHWM:")
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no peak of memory in /proc/PID/status"))
+}
+
+/// Lets the kernel count the peak of a process from now on.
+pub fn reset_peak(pid: u32) -> io::Result<()> {
+    // 5 stands for the peak; see proc(5).
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5")
+}
+
 fn parse_status(status: &str) -> Option<Resident> {
     Some(Resident {
         total: field(status, "VmRSS:")?,
@@ -82,6 +95,19 @@ mod tests {
         let mut sum = one;
         sum += one;
         assert_eq!(sum, Resident { total: 6, anonymous: 2, file_mapped: 4 });
+    }
+
+    #[test]
+    fn a_peak_is_forgotten_when_it_is_reset() {
+        const LARGE: usize = 256 << 20;
+        let own = std::process::id();
+        let large = vec![1_u8; LARGE];
+        std::hint::black_box(&large);
+        let high = peak(own).expect("own status is readable");
+        drop(large);
+        reset_peak(own).expect("own peak can be reset");
+        let low = peak(own).expect("own status is readable");
+        assert!(low + LARGE as u64 / 2 < high, "{low} {high}");
     }
 
     #[test]

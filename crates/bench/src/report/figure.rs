@@ -1,6 +1,6 @@
 //! One figure of a row: both systems over all repetitions, their ratio, and whether the target is met.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::metric::Metric;
 use crate::rows::Target;
@@ -13,8 +13,10 @@ pub const ERROR_SHARE_MAX: f64 = 0.001;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     pub metric: Metric,
-    #[serde(serialize_with = "as_text")]
+    #[serde(skip)]
     pub target: Target,
+    #[serde(rename = "target")]
+    pub target_shown: String,
     pub subject: Option<Spread>,
     pub baseline: Option<Spread>,
     pub floor: Option<Spread>,
@@ -50,6 +52,7 @@ pub fn figures(attempts: &Attempts, judged: bool) -> Vec<Figure> {
         Figure {
             metric,
             target,
+            target_shown: target.show(metric.unit()),
             subject,
             baseline,
             floor: spread(&attempts.floor, metric),
@@ -89,10 +92,6 @@ fn paired_ratios(attempts: &Attempts, metric: Metric) -> Vec<f64> {
     let one = |attempt: &Attempt| spread(std::slice::from_ref(attempt), metric).map(|spread| spread.median);
     let pairs = attempts.subject.iter().zip(&attempts.baseline);
     pairs.filter_map(|(ours, theirs)| ratio(one(ours)?, one(theirs)?)).collect()
-}
-
-fn as_text<S: Serializer>(target: &Target, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&target.show())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub use figure::{Figure, Verdict};
 
 use crate::environment::Environment;
 use crate::options::Plan;
+use crate::rows::Row;
 use crate::run::{Attempts, Contest};
 
 /// Everything a run has found.
@@ -88,7 +89,9 @@ impl Report {
 
 fn title(attempts: &Attempts, plan: &Plan) -> String {
     match attempts.row {
-        crate::rows::Row::ManyKeys => format!("{} keys of 256 B", grouped(plan.keys)),
+        Row::ManyKeys => format!("{} keys of 256 B", grouped(plan.keys)),
+        Row::ManyObjects => format!("{} objects of 2 KiB", grouped(plan.objects)),
+        Row::LeaseObjects => format!("{} leases, each kept alive every 10 s", grouped(plan.leases)),
         row => row.title().to_owned(),
     }
 }

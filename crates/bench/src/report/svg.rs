@@ -70,7 +70,7 @@ fn bar(title: &str, figure: &Figure) -> Option<Bar> {
         Target::RatioAtMost(limit) => Some(1.0 / limit),
         Target::RatioAtLeast(limit) => Some(limit),
         // Not a comparison of the two, or not a claim: the table has it.
-        Target::OwnAtLeast(_) | Target::None => return None,
+        Target::OwnAtLeast(_) | Target::OwnAtMost(_) | Target::None => return None,
     };
     let ratio = figure.ratio?;
     let advantage = if figure.metric.more_is_better() { ratio } else { 1.0 / ratio };

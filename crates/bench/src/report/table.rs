@@ -33,7 +33,7 @@ fn line(load: String, figure: &Figure) -> [String; COLUMNS] {
         with_spread(unit, figure.subject),
         with_spread(unit, figure.baseline),
         figure.ratio.map(|ratio| format!("{ratio:.2}×")).unwrap_or_else(|| "–".to_owned()),
-        figure.target.show(),
+        figure.target_shown.clone(),
         mark(figure.verdict).to_owned(),
         figure.floor.map(|floor| unit.show(floor.median)).unwrap_or_default(),
     ]

@@ -1,5 +1,6 @@
 //! A running cluster of three nodes: started fresh, looked at from outside, and gone when dropped.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -90,6 +91,35 @@ impl Cluster {
             sum += observed(node, memory::resident(node.process.pid()))?;
         }
         Ok(sum)
+    }
+
+    /// Resident memory of one node.
+    pub fn resident_of(&self, node: NodeIndex) -> Result<Resident, SystemError> {
+        let node = &self.nodes[node.0];
+        observed(node, memory::resident(node.process.pid()))
+    }
+
+    /// The most memory one node had since its peak was reset.
+    pub fn peak_of(&self, node: NodeIndex) -> Result<u64, SystemError> {
+        let node = &self.nodes[node.0];
+        observed(node, memory::peak(node.process.pid()))
+    }
+
+    pub fn reset_peak(&self, node: NodeIndex) -> Result<(), SystemError> {
+        let node = &self.nodes[node.0];
+        observed(node, memory::reset_peak(node.process.pid()))
+    }
+
+    /// The index of the last entry in the log, as the nodes know it.
+    pub async fn log_entries(&self) -> Result<u64, SystemError> {
+        let mut last = 0;
+        for node in &self.nodes {
+            let mut maintenance = MaintenanceClient::new(connection(node.spec.client));
+            let status = maintenance.status(StatusRequest::default()).await;
+            let status = status.map_err(|status| io::Error::other(status.message().to_owned()));
+            last = last.max(observed(node, status)?.into_inner().raft_index);
+        }
+        Ok(last)
     }
 
     /// Disk space of all nodes together.

@@ -1,6 +1,6 @@
 //! The systems under test: how a node of each is started, and the cluster of three that is measured.
 //!
-//! Every system is driven through the same etcd v3 API. What differs is the command line of a node, one file each.
+//! Every system is driven through the same etcd v3 API, but for the rows about objects. What differs is the command line of a node, one file each.
 
 mod binaries;
 mod cluster;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 pub use binaries::Binaries;
-pub use cluster::Cluster;
+pub use cluster::{Cluster, NodeIndex};
 pub use floor::serve as serve_floor;
 
 use crate::options::Subject;

@@ -20,7 +20,7 @@ mod links;
 mod network;
 mod reach;
 mod service;
-pub(crate) mod wire;
+pub mod wire;
 
 pub use self::connector::{ConnectError, Connector, Lane, TcpConnector, peer_listener};
 pub(crate) use self::identity::Identity;

@@ -81,6 +81,13 @@ impl FieldSet {
         }
     }
 
+    /// The same below a field.
+    pub(crate) fn graft_named(&mut self, name: &str, set: Self) {
+        if !set.is_empty() {
+            self.graft(Step::field(name), set);
+        }
+    }
+
     /// Adds all of another set.
     pub fn add(&mut self, other: Self) {
         self.member |= other.member;

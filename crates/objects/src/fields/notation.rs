@@ -31,7 +31,7 @@ impl fmt::Display for BadPath {
 impl std::error::Error for BadPath {}
 
 impl Step {
-    fn write(&self, out: &mut String) {
+    pub(crate) fn write(&self, out: &mut String) {
         match self {
             Self::Field(name) => push_field(out, name),
             Self::Member(scalar) => {

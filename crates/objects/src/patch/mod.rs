@@ -105,10 +105,13 @@ impl From<PatchError> for Refusal {
                     format!("The patch was not done: {said}. Read the object and decide again."),
                 )
             },
-            PatchError::TooLarge { .. } => Self::new(
-                Reason::TooLarge,
-                format!("The patch is too large: {said}. Send it in parts, or use Update."),
-            ),
+            PatchError::TooLarge { .. } => Self {
+                problems: vec![FieldProblem::new("patch", said.clone())],
+                ..Self::new(
+                    Reason::TooLarge,
+                    format!("The patch is too large: {said}. Send it in parts, or use Update."),
+                )
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Create: an object that is not there yet.
 
-use super::draft::{Draft, between, fill_defaults, own, settle_fields};
+use super::draft::{Draft, fill_new, own_all, settle_fields};
 use super::{Context, Incoming, Kind, check_no_conditions, described, key::settle_key};
 use crate::managed::Writer;
 use crate::object::{Metadata, Object, Operation, Subresource};
@@ -35,15 +35,14 @@ pub fn create<'a>(
     let warnings =
         settle_fields(kind, &mut object, Subresource::Main, incoming.repeated, context.validation)?;
     // Before defaults are filled in: nobody has decided those.
-    let changes = between(kind, None, &object, Subresource::Main);
     let writer = Writer {
         manager,
         operation: Operation::Update,
         subresource: Subresource::Main,
         time_ms: context.time_ms,
     };
-    own(&mut object, changes, &writer);
-    fill_defaults(kind, &mut object, Subresource::Main);
+    own_all(kind, &mut object, &writer);
+    fill_new(kind, &mut object);
     Ok(Draft {
         kind: *kind,
         before: None,

@@ -6,12 +6,13 @@ use super::Kind;
 use crate::changes::Changes;
 use crate::decode::depth;
 use crate::deletion::check_finalizers;
-use crate::fields::{FieldSet, Step};
+use crate::fields::{FieldSet, Step, push_field};
 use crate::managed::Writer;
 use crate::object::{ManagedFields, Object, Operation, Subresource};
 use crate::owners::{self, OwnerLookup};
 use crate::refusal::{FieldConflict, FieldProblem, Refusal};
 use crate::unknown::{FieldValidation, prune};
+use crate::view::{Place, is_empty_section};
 use crate::{DEPTH_MAX, default, immutable, lists, metadata, update};
 
 /// A write before policies have looked at it.
@@ -206,6 +207,11 @@ pub(super) fn settle_fields(
     validation.judge(found).map_err(Refusal::invalid)
 }
 
+/// Fills defaults into the main part of a new object, where nobody has to know which fields they are.
+pub(super) fn fill_new(kind: &Kind<'_>, object: &mut Object) {
+    default::fill_silently(&mut object.spec, kind.topology, kind.topology.spec());
+}
+
 /// Fills defaults into one part of an object, and says which fields they are.
 pub(super) fn fill_defaults(kind: &Kind<'_>, object: &mut Object, subresource: Subresource) -> FieldSet {
     let topology = kind.topology;
@@ -246,6 +252,26 @@ pub(super) fn between(
             changes.set.add(spec.set);
             changes
         }
+    }
+}
+
+/// Makes everything in the main part of a new object the writer's.
+pub(super) fn own_all(kind: &Kind<'_>, object: &mut Object, writer: &Writer<'_>) {
+    let topology = kind.topology;
+    let said = metadata::ownable(&object.metadata);
+    let (mut lines, mut at) = (Vec::new(), String::new());
+    for (name, section) in [("metadata", &said), ("spec", &object.spec)] {
+        let place = Place::new(topology, topology.section(name));
+        // An empty section is nobody's decision.
+        if !is_empty_section(place, section) {
+            push_field(&mut at, name);
+            place.print_paths(section, &mut at, &mut lines);
+            at.clear();
+        }
+    }
+    if !lines.is_empty() {
+        lines.sort_unstable();
+        object.metadata.managed_fields = vec![writer.entry(lines)];
     }
 }
 

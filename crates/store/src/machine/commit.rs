@@ -71,6 +71,10 @@ impl Step<'_> {
                 (!left.is_empty()).then_some(Found::Headroom(left))
             }
             Guard::Term(term) => (*term != running).then_some(Found::Term(running)),
+            Guard::Empty(range) => {
+                let keys = self.state.index.count(range);
+                (keys > 0).then_some(Found::Keys(keys as u64))
+            }
         })
     }
 

@@ -9,7 +9,7 @@ use proptest::option;
 use proptest::prelude::*;
 use setpoint_store::commit::{Commit, Guard, Op, Operation};
 use setpoint_store::{Amounts, Author, Epoch, Fence, LeaseName};
-use setpoint_types::{LeaseId, Revision, Timestamp};
+use setpoint_types::{KeyRange, LeaseId, Revision, Timestamp};
 
 use crate::model::Model;
 
@@ -51,6 +51,7 @@ fn guard() -> impl Strategy<Value = Guard> {
         2 => (lease_name(), offset()).prop_map(|(lease, offset)| Guard::Fence(Fence { lease, epoch: Epoch(offset) })),
         1 => (ledger(), amounts()).prop_map(|(ledger, amounts)| Guard::Headroom { ledger, amounts }),
         1 => offset().prop_map(Guard::Term),
+        1 => (key(), key()).prop_map(|(start, end)| Guard::Empty(KeyRange::Span { start, end })),
     ]
 }
 
@@ -99,7 +100,7 @@ pub fn resolve(model: &Model, commit: &mut Commit, now: u64) {
             Guard::Fence(fence) => {
                 fence.epoch = Epoch(near(model.lease_state(&fence.lease).epoch.0, fence.epoch.0));
             }
-            Guard::Headroom { .. } => {}
+            Guard::Headroom { .. } | Guard::Empty(_) => {}
             Guard::Term(term) => *term = near(now, *term),
         }
     }

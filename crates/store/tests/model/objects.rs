@@ -231,6 +231,10 @@ impl Model {
                 (!left.is_empty()).then_some(Found::Headroom(left))
             }
             Guard::Term(term) => (*term != running).then_some(Found::Term(running)),
+            Guard::Empty(range) => {
+                let keys = self.now().keys().filter(|key| range.contains(key)).count();
+                (keys > 0).then_some(Found::Keys(keys as u64))
+            }
         }
     }
 

@@ -241,6 +241,7 @@ scripts! {
     alarm_nospace,
     collection,
     commit_authors,
+    commit_empty,
     commit_guards,
     commit_holds,
     commit_ledgers,

@@ -7,7 +7,7 @@
 
 use setpoint_store::commit::{Commit, Guard, Op, Operation};
 use setpoint_store::{Amounts, Author, Epoch, Fence, LeaseName, ReadFailure, Store, Versions, VersionsMax};
-use setpoint_types::{LeaseId, Revision};
+use setpoint_types::{KeyRange, LeaseId, Revision};
 
 use crate::parse::{Parsed, bytes, number, word};
 use crate::print;
@@ -61,6 +61,11 @@ fn guard<'w>(mut words: impl Iterator<Item = &'w str>) -> Parsed<Guard> {
             Guard::Headroom { ledger: word(&mut words, "the ledger")?.to_owned(), amounts: amounts(words)? }
         }
         "term" => Guard::Term(number(word(&mut words, "the term")?)?),
+        "empty" => {
+            let start = bytes(word(&mut words, "the first key")?);
+            let end = bytes(word(&mut words, "the end")?);
+            Guard::Empty(KeyRange::Span { start, end })
+        }
         other => return Err(format!("not a guard: {other}")),
     })
 }

@@ -19,6 +19,7 @@ pub fn rejection(rejection: &Rejection) -> String {
         Rejection::Guard { found: Found::Lease(lease), .. } => format!(": {}", self::lease(lease)),
         Rejection::Guard { found: Found::Headroom(left), .. } => format!(": left {}", amounts(left)),
         Rejection::Guard { found: Found::Term(term), .. } => format!(": it is {term}"),
+        Rejection::Guard { found: Found::Keys(keys), .. } => format!(": it has {keys}"),
         Rejection::NoHeadroom { left, .. } => format!(": left {}", amounts(left)),
         Rejection::NotFree { found, .. } | Rejection::NotHeld { found, .. } => format!(": {}", lease(found)),
         _ => String::new(),

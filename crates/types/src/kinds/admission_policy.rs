@@ -9,13 +9,21 @@ use crate::kind::{Column, KindInfo, KindType};
 use crate::names::check_kind;
 use crate::object::Condition;
 use crate::selector::LabelSelector;
-use crate::{Generation, Problems, Revision};
+use crate::{Generation, Problems};
 
 /// The kind.
 pub enum AdmissionPolicy {}
 
-/// Which writes, what they are changed to, what they must fulfil. In the expressions, `object` is the object as it would be
-/// stored, `oldObject` what is stored, `request` who writes and how.
+/// Which writes, what they are changed to, what they must fulfil. Expressions see:
+///
+/// - `object`: the object as it would be stored (`kind`, `metadata`, `spec`, `status`); null for a deletion.
+/// - `oldObject`: the object as it is stored; null for a creation.
+/// - `namespaceObject`: the Namespace it is in, as it is when the write is decided; null for kinds of the whole cluster.
+/// - `request`: `operation` (Create, Update, Delete), `status` (true if only the status is written), `user`, `groups`, `kind`,
+///   `namespace`, `name`, `dryRun`.
+/// - `variables.NAME`: what `variables` define.
+///
+/// A policy is in force for every write after it was acknowledged, through every node. There are at most 1,000.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionPolicySpec {
@@ -183,9 +191,7 @@ pub enum FailurePolicy {
 pub struct AdmissionPolicyStatus {
     /// The generation that is in force.
     pub observed_generation: Generation,
-    /// The revision from which on it is in force.
-    pub served_revision: Revision,
-    /// What is true of it now: `Compiled`.
+    /// What is true of it now: `Compiled` while it is in force, from the revision on that made it.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

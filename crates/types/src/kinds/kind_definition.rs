@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use crate::kind::{Column, KindInfo, KindType};
 use crate::names::check_dns_label;
 use crate::object::Condition;
-use crate::{Generation, Problems, Revision};
+use crate::{Generation, Problems};
 
 /// The kind.
 pub enum KindDefinition {}
 
-/// Describes a kind. Its objects are served as soon as the definition is accepted. The definition is named after the
-/// plural.
+/// Describes a kind. Its objects are served by every node as soon as the definition is accepted. The definition is named
+/// after the plural. It cannot be deleted while there are objects of its kind. There are at most 1,000.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KindDefinitionSpec {
@@ -82,8 +82,9 @@ pub enum KindScope {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KindRule {
-    /// True for what is allowed. `self` is the object, `oldSelf` what it was: a rule with `oldSelf` is asked on updates
-    /// only.
+    /// True for what is allowed. `self` is the value at the rule's place, of a rule over the whole object the object;
+    /// `oldSelf` is what it was: a rule with `oldSelf` is asked on updates only. Fields that the schema does not have cannot
+    /// be named, unless the kind stores them.
     #[schemars(length(min = 1, max = 4096))]
     pub rule: String,
     /// For people, if it is not.
@@ -146,9 +147,7 @@ pub enum UnknownFields {
 pub struct KindDefinitionStatus {
     /// The generation that is served.
     pub observed_generation: Generation,
-    /// The revision from which on it is served.
-    pub served_revision: Revision,
-    /// What is true of it now: `Established` once it is served.
+    /// What is true of it now: `Established` while it is served, from the revision on that made it.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

@@ -13,7 +13,9 @@ use crate::{Generation, Problems};
 /// The kind.
 pub enum Namespace {}
 
-/// A space of names, and the unit of tenancy: quotas, access and fair shares are per namespace.
+/// A space of names, and the unit of tenancy: quotas, access and fair shares are per namespace. Deleted while objects are in
+/// it, it stays until they are gone, and takes no new ones. The one called `default` is made with the first object in it, and
+/// stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NamespaceSpec {
@@ -40,7 +42,7 @@ pub struct NamespaceStatus {
     pub observed_generation: Generation,
     /// Whether objects can be created in it.
     pub phase: NamespacePhase,
-    /// While it is deleted: how many objects are left, by kind.
+    /// While it is deleted: how many objects were left when it was last written, by kind; of at most 32 kinds.
     pub remaining: BTreeMap<String, u64>,
     /// What is true of it now.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["type"]))]

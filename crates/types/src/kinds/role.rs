@@ -17,6 +17,9 @@ pub enum Role {}
 const VERBS: [&str; 10] =
     ["*", "apply", "create", "delete", "get", "list", "patch", "transact", "update", "watch"];
 
+/// What is no kind of object, and has rules all the same.
+const NO_OBJECTS: [&str; 3] = ["keys", "ledgers", "cluster"];
+
 /// What whoever has the role may do: all that any of the rules allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
@@ -38,7 +41,7 @@ pub struct AccessRule {
     #[schemars(length(min = 1, max = 16), extend("x-setpoint-list-type" = "set"))]
     pub verbs: Vec<String>,
     /// `Workload`; `Workload/status` for its status, `Workload/*` for both, `*/status` for the status of every kind, `*`
-    /// for everything; `keys` for the keys of the etcd interface.
+    /// for everything; `keys` for the keys of the etcd interface, `ledgers` for ledgers, `cluster` for its members and upkeep.
     #[schemars(length(min = 1, max = 256), extend("x-setpoint-list-type" = "set"))]
     pub kinds: Vec<String>,
     /// Only these: `web`, or `web-*` for all that begin so. Empty: all. For the kind `keys`, keys and beginnings of keys.
@@ -79,7 +82,7 @@ impl KindType for Role {
             problems.each("kinds", &rule.kinds, |problems, kind| {
                 if !is_kind_pattern(kind) {
                     problems
-                        .report("must be like Workload, Workload/status, Workload/*, */status, * or keys");
+                        .report("must be like Workload, Workload/status, Workload/*, */status, *, keys, ledgers or cluster");
                 }
             });
             problems.each("names", &rule.names, |problems, name| {
@@ -94,5 +97,5 @@ impl KindType for Role {
 fn is_kind_pattern(text: &str) -> bool {
     let (kind, part) = text.split_once('/').map_or((text, None), |(kind, part)| (kind, Some(part)));
     let known_part = matches!(part, None | Some("status" | "*"));
-    known_part && (kind == "*" || check_kind(kind).is_ok() || text == "keys")
+    known_part && (kind == "*" || check_kind(kind).is_ok()) || NO_OBJECTS.contains(&text)
 }

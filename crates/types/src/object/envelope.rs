@@ -80,7 +80,8 @@ impl Object {
     }
 }
 
-fn read<T: DeserializeOwned>(path: &str, value: &Value) -> Result<T, FieldProblem> {
+/// JSON as a type; nothing at all is read as `{}`.
+pub(crate) fn read<T: DeserializeOwned>(path: &str, value: &Value) -> Result<T, FieldProblem> {
     let read = match value {
         Value::Null => T::deserialize(Value::Object(serde_json::Map::new())),
         _ => T::deserialize(value),

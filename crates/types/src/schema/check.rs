@@ -1,133 +1,232 @@
-//! Whether a value has the shape its schema says; every problem at once.
+//! Whether a value has the shape its schema says, and keeps what it may not change; every problem at once.
 //!
 //! Fields the schema does not name are no problem here: what becomes of them is decided where requests come in.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::format::check_format;
-use super::{LIST_MAP_KEYS, LIST_TYPE};
+use super::{IMMUTABLE, LIST_MAP_KEYS, LIST_TYPE};
 use crate::Problems;
 
-/// Reports what is wrong with a value.
-pub fn check(schema: &Value, value: &Value, problems: &mut Problems) {
-    let Some(words) = schema.as_object() else { return };
-    if let Some(expected) = words.get("type")
-        && !has_type(expected, value)
-    {
-        problems.report(format!("must be {}, is {}", type_names(expected), type_name(value)));
-        return;
-    }
-    if let Some(Value::Array(allowed)) = words.get("enum")
-        && !allowed.contains(value)
-    {
-        let allowed: Vec<String> = allowed.iter().map(plain).collect();
-        problems.report(format!("must be one of {}, is {}", allowed.join(", "), plain(value)));
-        return;
-    }
-    if let Some(format) = words.get("format").and_then(Value::as_str)
-        && let Err(message) = check_format(format, value)
-    {
-        problems.report(message);
-    }
-    check_bounds(words, value, problems);
-    match value {
-        Value::Object(fields) => check_object(words, fields, problems),
-        Value::Array(elements) => check_list(words, elements, problems),
-        _ => {}
-    }
+/// A schema, read once: every write of an object is checked, and looking its words up each time was most of that.
+#[derive(Debug, Default)]
+pub struct Check {
+    expected: Option<Value>,
+    allowed: Option<Vec<Value>>,
+    format: Option<String>,
+    minimum: Option<i128>,
+    maximum: Option<i128>,
+    length: Size,
+    items_count: Size,
+    required: Vec<String>,
+    properties: BTreeMap<String, Self>,
+    key_format: Option<String>,
+    /// Of fields that are not named.
+    others: Option<Box<Self>>,
+    items: Option<Box<Self>>,
+    list: List,
+    immutable: bool,
+    /// This or something named below it is.
+    has_immutable: bool,
 }
 
-fn check_object(words: &Map<String, Value>, fields: &Map<String, Value>, problems: &mut Problems) {
-    for name in words.get("required").and_then(Value::as_array).into_iter().flatten() {
-        let Some(name) = name.as_str() else { continue };
-        if !fields.contains_key(name) {
+#[derive(Debug, Default)]
+struct Size {
+    min: Option<u64>,
+    max: Option<u64>,
+}
+
+/// What tells the elements of a list apart.
+#[derive(Debug, Default)]
+enum List {
+    #[default]
+    Nothing,
+    Value,
+    Keys(Vec<String>),
+}
+
+impl Check {
+    /// A schema that is `true` or `false` says nothing.
+    pub fn of(schema: &Value) -> Self {
+        let Some(words) = schema.as_object() else { return Self::default() };
+        let text = |word: &str| words.get(word).and_then(Value::as_str).map(str::to_owned);
+        let texts = |word: &str| -> Vec<String> {
+            let list = words.get(word).and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let below = |word: &str| words.get(word).map(|schema| Box::new(Self::of(schema)));
+        let named = words.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let properties: BTreeMap<String, Self> =
+            named.map(|(name, schema)| (name.clone(), Self::of(schema))).collect();
+        let immutable = words.get(IMMUTABLE) == Some(&Value::Bool(true));
+        Self {
+            expected: words.get("type").cloned(),
+            allowed: words.get("enum").and_then(Value::as_array).cloned(),
+            format: text("format"),
+            minimum: words.get("minimum").and_then(Value::as_number).and_then(integer),
+            maximum: words.get("maximum").and_then(Value::as_number).and_then(integer),
+            length: Size::of(words, "minLength", "maxLength"),
+            items_count: Size::of(words, "minItems", "maxItems"),
+            required: texts("required"),
+            key_format: words
+                .get("propertyNames")
+                .and_then(|names| names["format"].as_str())
+                .map(str::to_owned),
+            others: below("additionalProperties"),
+            items: below("items"),
+            list: match text(LIST_TYPE).as_deref() {
+                Some("set") => List::Value,
+                Some("map") => List::Keys(texts(LIST_MAP_KEYS)),
+                _ => List::Nothing,
+            },
+            immutable,
+            has_immutable: immutable || properties.values().any(|property| property.has_immutable),
+            properties,
+        }
+    }
+
+    /// Reports what is wrong with a value.
+    pub fn run(&self, value: &Value, problems: &mut Problems) {
+        if let Some(expected) = &self.expected
+            && !has_type(expected, value)
+        {
+            problems.report(format!("must be {}, is {}", type_names(expected), type_name(value)));
+            return;
+        }
+        if let Some(allowed) = &self.allowed
+            && !allowed.contains(value)
+        {
+            let allowed: Vec<String> = allowed.iter().map(plain).collect();
+            problems.report(format!("must be one of {}, is {}", allowed.join(", "), plain(value)));
+            return;
+        }
+        if let Some(format) = &self.format
+            && let Err(message) = check_format(format, value)
+        {
+            problems.report(message);
+        }
+        match value {
+            Value::Number(number) => self.check_number(number, problems),
+            Value::String(text) => self.length.check(|| text.chars().count(), "characters", problems),
+            Value::Array(elements) => {
+                self.items_count.check(|| elements.len(), "elements", problems);
+                self.check_list(elements, problems);
+            }
+            Value::Object(fields) => self.check_object(fields, problems),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Reports every field the schema calls immutable that `new` changes or leaves out. A field `old` did not have may
+    /// still be set: otherwise no object could ever get a field that a later version introduces.
+    pub fn run_change(&self, old: &Value, new: &Value, problems: &mut Problems) {
+        if old.is_null() || !self.has_immutable {
+            return;
+        }
+        if self.immutable {
+            if old != new {
+                problems.report("cannot be changed");
+            }
+            return;
+        }
+        for (name, property) in self.properties.iter().filter(|(_, property)| property.has_immutable) {
+            let (old, new) = (&old[name.as_str()], &new[name.as_str()]);
+            problems.field(name, |problems| property.run_change(old, new, problems));
+        }
+    }
+
+    fn check_object(&self, fields: &Map<String, Value>, problems: &mut Problems) {
+        for name in self.required.iter().filter(|name| !fields.contains_key(*name)) {
             problems.report_at(name, "is required");
         }
-    }
-    let properties = words.get("properties").and_then(Value::as_object);
-    for (name, field) in fields {
-        problems.field(name, |problems| match properties.and_then(|properties| properties.get(name)) {
-            Some(property) => check(property, field, problems),
-            None => {
-                check_key(words, name, problems);
-                if let Some(others) = words.get("additionalProperties") {
-                    check(others, field, problems);
+        for (name, field) in fields {
+            problems.field(name, |problems| match self.properties.get(name) {
+                Some(property) => property.run(field, problems),
+                None => {
+                    // The key of a map's entry is wrong where the entry is.
+                    if let Some(format) = &self.key_format
+                        && let Err(message) = check_format(format, &Value::from(name.as_str()))
+                    {
+                        problems.report(format!("as a key {message}"));
+                    }
+                    if let Some(others) = &self.others {
+                        others.run(field, problems);
+                    }
                 }
-            }
-        });
-    }
-}
-
-/// The key of a map's entry is wrong where the entry is.
-fn check_key(words: &Map<String, Value>, name: &str, problems: &mut Problems) {
-    let Some(format) = words.get("propertyNames").and_then(|names| names["format"].as_str()) else { return };
-    if let Err(message) = check_format(format, &Value::from(name)) {
-        problems.report(format!("as a key {message}"));
-    }
-}
-
-fn check_list(words: &Map<String, Value>, elements: &[Value], problems: &mut Problems) {
-    let same = |one: &Value, other: &Value| match words.get(LIST_TYPE).and_then(Value::as_str) {
-        Some("set") => one == other,
-        Some("map") => {
-            let keys = words.get(LIST_MAP_KEYS).and_then(Value::as_array);
-            keys.into_iter().flatten().filter_map(Value::as_str).all(|key| one.get(key) == other.get(key))
+            });
         }
-        _ => false,
-    };
-    for (index, element) in elements.iter().enumerate() {
-        problems.index(index, |problems| {
-            if let Some(items) = words.get("items") {
-                check(items, element, problems);
-            }
-            if let Some(first) = elements[..index].iter().position(|earlier| same(earlier, element)) {
-                problems.report(format!("is the same as [{first}]{}", by_keys(words)));
-            }
-        });
+    }
+
+    fn check_list(&self, elements: &[Value], problems: &mut Problems) {
+        if self.items.is_none() && matches!(self.list, List::Nothing) {
+            return;
+        }
+        for (index, element) in elements.iter().enumerate() {
+            problems.index(index, |problems| {
+                if let Some(items) = &self.items {
+                    items.run(element, problems);
+                }
+                let same = |earlier: &Value| match &self.list {
+                    List::Nothing => false,
+                    List::Value => earlier == element,
+                    List::Keys(keys) => keys.iter().all(|key| earlier.get(key) == element.get(key)),
+                };
+                if !matches!(self.list, List::Nothing)
+                    && let Some(first) = elements[..index].iter().position(same)
+                {
+                    problems.report(format!("is the same as [{first}]{}", self.by_keys()));
+                }
+            });
+        }
+    }
+
+    fn by_keys(&self) -> String {
+        match &self.list {
+            List::Keys(keys) if !keys.is_empty() => format!(" by {}", keys.join(" and ")),
+            _ => String::new(),
+        }
+    }
+
+    fn check_number(&self, number: &serde_json::Number, problems: &mut Problems) {
+        if self.minimum.is_none() && self.maximum.is_none() {
+            return;
+        }
+        let Some(number) = integer(number) else { return };
+        if let Some(min) = self.minimum.filter(|min| number < *min) {
+            problems.report(format!("must be at least {min}"));
+        }
+        if let Some(max) = self.maximum.filter(|max| number > *max) {
+            problems.report(format!("must be at most {max}"));
+        }
     }
 }
 
-fn by_keys(words: &Map<String, Value>) -> String {
-    let keys = words.get(LIST_MAP_KEYS).and_then(Value::as_array);
-    let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
-    if keys.is_empty() { String::new() } else { format!(" by {}", keys.join(" and ")) }
-}
+impl Size {
+    fn of(words: &Map<String, Value>, min: &str, max: &str) -> Self {
+        let limit = |word: &str| words.get(word).and_then(Value::as_u64);
+        Self { min: limit(min), max: limit(max) }
+    }
 
-fn check_bounds(words: &Map<String, Value>, value: &Value, problems: &mut Problems) {
-    let limit = |word: &str| words.get(word).and_then(Value::as_u64);
-    match value {
-        Value::Number(number) => {
-            // Both fit: an integer of JSON is an i64 or a u64.
-            let integer = |number: &serde_json::Number| {
-                number.as_i64().map(i128::from).or(number.as_u64().map(i128::from))
-            };
-            let limit = |word: &str| words.get(word).and_then(Value::as_number).and_then(integer);
-            let Some(number) = integer(number) else { return };
-            if let Some(min) = limit("minimum").filter(|min| number < *min) {
-                problems.report(format!("must be at least {min}"));
-            }
-            if let Some(max) = limit("maximum").filter(|max| number > *max) {
-                problems.report(format!("must be at most {max}"));
-            }
+    fn check(&self, size: impl FnOnce() -> usize, of: &str, problems: &mut Problems) {
+        let Self { min, max } = *self;
+        if min.is_none() && max.is_none() {
+            return;
         }
-        Value::String(text) => {
-            let count = text.chars().count() as u64;
-            check_size(count, limit("minLength"), limit("maxLength"), "characters", problems);
+        let size = size() as u64;
+        match (min, max) {
+            (Some(_), _) if size == 0 => problems.report("must not be empty"),
+            (Some(min), _) if size < min => problems.report(format!("must have at least {min} {of}")),
+            (_, Some(max)) if size > max => problems.report(format!("must have at most {max} {of}")),
+            _ => {}
         }
-        Value::Array(elements) => {
-            check_size(elements.len() as u64, limit("minItems"), limit("maxItems"), "elements", problems);
-        }
-        _ => {}
     }
 }
 
-fn check_size(size: u64, min: Option<u64>, max: Option<u64>, of: &str, problems: &mut Problems) {
-    match (min, max) {
-        (Some(_), _) if size == 0 => problems.report("must not be empty"),
-        (Some(min), _) if size < min => problems.report(format!("must have at least {min} {of}")),
-        (_, Some(max)) if size > max => problems.report(format!("must have at most {max} {of}")),
-        _ => {}
-    }
+/// An integer of JSON is an i64 or a u64, and both fit.
+fn integer(number: &serde_json::Number) -> Option<i128> {
+    number.as_i64().map(i128::from).or(number.as_u64().map(i128::from))
 }
 
 fn has_type(expected: &Value, value: &Value) -> bool {
@@ -178,7 +277,7 @@ mod tests {
 
     fn found(schema: Value, value: Value) -> Vec<String> {
         let mut problems = Problems::new();
-        check(&schema, &value, &mut problems);
+        Check::of(&schema).run(&value, &mut problems);
         problems.into_found().iter().map(ToString::to_string).collect()
     }
 
@@ -244,5 +343,23 @@ mod tests {
         assert_eq!(found(schema.clone(), json!(u64::MAX)), [""; 0]);
         assert_eq!(found(schema.clone(), json!(-1)), [" must be at least 0"]);
         assert_eq!(found(schema, json!(1.0)), [" must be an integer, is number"]);
+    }
+
+    fn paths(old: Value, new: Value) -> Vec<String> {
+        let fixed = json!({"x-setpoint-immutable": true});
+        let schema = json!({"properties": {"a": fixed, "inner": {"properties": {"b": fixed}}, "c": {}}});
+        let mut problems = Problems::new();
+        Check::of(&schema).run_change(&old, &new, &mut problems);
+        problems.into_found().into_iter().map(|problem| problem.path).collect()
+    }
+
+    #[test]
+    fn changing_or_removing_is_reported_and_adding_is_not() {
+        let old = json!({"a": [1], "inner": {"b": 1}, "c": 1});
+        assert!(paths(old.clone(), json!({"a": [1], "inner": {"b": 1}, "c": 2})).is_empty());
+        assert_eq!(paths(old.clone(), json!({"a": [1, 2], "inner": {"b": 2}})), [".a", ".inner.b"]);
+        assert_eq!(paths(old, json!(null)), [".a", ".inner.b"]);
+        assert!(paths(json!({"c": 1}), json!({"a": 1, "inner": {"b": 1}})).is_empty());
+        assert!(paths(json!(null), json!({"a": 1})).is_empty());
     }
 }

@@ -8,12 +8,10 @@ mod check;
 mod defaults;
 mod format;
 mod generate;
-mod immutable;
 
-pub use check::check;
+pub use check::Check;
 pub use defaults::fill_defaults;
 pub use generate::{metadata_schema, schema_of};
-pub use immutable::check_immutable;
 
 /// How a list is merged and owned: `map`, `set` or `atomic`. Atomic if it is missing.
 pub const LIST_TYPE: &str = "x-setpoint-list-type";

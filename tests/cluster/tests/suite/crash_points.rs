@@ -12,7 +12,7 @@ fn arm(bed: &mut Testbed, node: usize, points: &str) {
 }
 
 /// Starts a node that is to crash at a point, waits for that under load, and starts it again unharmed.
-async fn crash_at(bed: &mut Testbed, node: usize, point: &str, hit: u64) {
+pub async fn crash_at(bed: &mut Testbed, node: usize, point: &str, hit: u64) {
     bed.kill(node);
     arm(bed, node, &format!("{point}=crash@{hit}"));
     bed.start_node(node);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use setpoint_cluster_tests::load::LoadConfig;
 use setpoint_cluster_tests::testbed::{PATIENCE, Setup, Testbed};
 use setpoint_cluster_tests::volume::Volume;
+use setpoint_etcd_tests::skip::skipped;
 
 /// Flushes often, so that tables appear on disk.
 const FLUSH_OFTEN: [&str; 4] = ["--snapshot-count", "100", "--log-keep", "50"];
@@ -105,7 +106,7 @@ async fn a_node_with_a_full_disk_stops_and_comes_back_once_there_is_room() {
     let node = 1;
     let volume = match Volume::small(&bed.cluster.nodes()[node].directory, 400 << 20) {
         Ok(volume) => volume,
-        Err(reason) => return println!("skipped: no file system can be mounted here ({reason})"),
+        Err(reason) => return skipped(&format!("no file system can be mounted here ({reason})")),
     };
     (0..3).for_each(|node| bed.start_node(node));
     for node in 0..3 {
@@ -144,7 +145,7 @@ async fn power_loss_of_all_nodes_at_once_loses_nothing() {
         let image = bed.cluster.root().join(format!("{}.img", node.name));
         match Volume::powered(&image, &node.directory, 512) {
             Ok(volume) => volumes.push(volume),
-            Err(reason) => return println!("skipped: no file system can be mounted here ({reason})"),
+            Err(reason) => return skipped(&format!("no file system can be mounted here ({reason})")),
         }
     }
     (0..3).for_each(|node| bed.start_node(node));

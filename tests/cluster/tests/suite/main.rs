@@ -1,10 +1,18 @@
 //! Clusters of real processes under faults, one file per kind.
 
+mod access;
+mod access_etcd;
+mod ambiguous;
 mod backup;
+mod bad_objects;
+mod contention;
 mod coordination;
 mod crash_points;
+mod deletion;
 mod disk;
 mod failover;
+mod fences;
+mod informers;
 mod input;
 mod kills;
 mod leases;
@@ -14,8 +22,13 @@ mod metrics;
 mod overload;
 mod partitions;
 mod pki;
+mod reflection;
 mod rejoin;
+mod rules;
 mod sdk;
 mod shutdown;
 mod space;
 mod tls;
+mod transactions;
+mod watches;
+mod writers;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::watch_request::RequestUnion;
-use setpoint_api::setpoint::v1 as v1;
+use setpoint_api::setpoint::v1;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_api::status::{error_of, pushback_of};
@@ -170,7 +170,9 @@ async fn an_initial_state_has_a_seat_until_it_is_sent_and_lists_wait_for_their_t
     }
     // It is not read, and much larger than what fits between the two.
     let begun = Instant::now();
-    let mut watching = watch(&flood, true).await.expect("a watch");
+    // A connection of its own: what is not read stops everything else on it.
+    let slow = Client::from(FLOOD, &bed.cluster.nodes()[0].client);
+    let mut watching = watch(&slow, true).await.expect("a watch");
     let mut lists = JoinSet::new();
     let queued = flood.clone();
     lists.spawn(async move { queued.objects().list(list()).await.map(drop) });
@@ -198,15 +200,16 @@ async fn an_initial_state_has_a_seat_until_it_is_sent_and_lists_wait_for_their_t
     let one_watch = ("setpoint_client_open{what=\"watches\"}", 1.0);
     shows(&bed, &[("setpoint_seats_used{level=\"bulk\"}", 0.0), one_watch]).await;
     other.objects().create(namespace("late", String::new())).await.expect("created");
-    while !watching.message().await.expect("it goes on").is_some_and(|answer| {
-        let named = |event: &v1::WatchEvent| {
-            event.object.as_ref().and_then(|object| object.metadata.as_ref()).is_some_and(|it| it.name == "late")
-        };
-        answer.events.iter().any(named)
-    }) {}
+    let name = |event: v1::WatchEvent| event.object?.metadata.map(|metadata| metadata.name);
+    loop {
+        let answer = watching.message().await.expect("it goes on").expect("it does not end");
+        if answer.events.into_iter().filter_map(name).any(|name| name == "late") {
+            break;
+        }
+    }
     // Others vanish in the middle of their initial states.
     let vanishing = [watch(&other, true).await.expect("a watch"), watching];
-    drop((vanishing, flood, other));
+    drop((vanishing, slow, flood, other));
     shows(&bed, &IDLE).await;
     bed.no_panics();
 }

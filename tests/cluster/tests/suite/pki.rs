@@ -12,10 +12,10 @@ use tonic::Code;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 /// A folder that the command has filled.
-struct Pki(PathBuf);
+pub struct Pki(PathBuf);
 
 impl Pki {
-    fn make(folder: PathBuf, clients: &[&str]) -> Self {
+    pub fn make(folder: PathBuf, clients: &[&str]) -> Self {
         let mut command = Command::new(setpointd().expect("the program is built"));
         command.args(["init-pki", "--hosts", "localhost,127.0.0.1", "--dir"]).arg(&folder);
         clients.iter().for_each(|client| {
@@ -26,7 +26,7 @@ impl Pki {
         Self(folder)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 
@@ -35,7 +35,7 @@ impl Pki {
     }
 
     /// A client that trusts our servers, or the nodes, and shows a pair of `whose`.
-    fn client(&self, address: &str, trusts: &str, shows: Option<(&Pki, &str)>) -> Client {
+    pub fn client(&self, address: &str, trusts: &str, shows: Option<(&Pki, &str)>) -> Client {
         let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(self.read(trusts)));
         if let Some((whose, stem)) = shows {
             let (certificate, key) = (format!("{stem}.pem"), format!("{stem}.key.pem"));
@@ -46,7 +46,7 @@ impl Pki {
         Client { channel: endpoint.connect_lazy() }
     }
 
-    fn flags(&self) -> Vec<String> {
+    pub fn flags(&self) -> Vec<String> {
         let files = [
             ("--cert-file", "server.pem"),
             ("--key-file", "server.key.pem"),

@@ -15,15 +15,15 @@ mod rust_client;
 
 use setpoint_etcd_tests::etcdctl::Etcdctl;
 use setpoint_etcd_tests::peer::EtcdBinaries;
+use setpoint_etcd_tests::skip::skipped;
 use setpoint_etcd_tests::testbed::Testbed;
 
 /// A cluster of three, and an etcdctl that talks to all of it. `None`, with the reason printed, if there is no etcdctl.
-#[expect(clippy::print_stderr, reason = "the test runner shows why it was skipped")]
 async fn cluster() -> Option<(Testbed, Etcdctl)> {
     let binaries = match EtcdBinaries::find() {
         Ok(binaries) => binaries,
         Err(error) => {
-            eprintln!("skipped: {error}");
+            skipped(&error.to_string());
             return None;
         }
     };

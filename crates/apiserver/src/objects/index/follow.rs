@@ -1,19 +1,22 @@
 //! The task that keeps the index at the newest revision.
 //!
 //! It reads everything once, at one revision, and follows the changes since. It starts anew when a compaction overtook it,
-//! which a snapshot that was installed may also be the reason for, and when the kinds change.
+//! which a snapshot that was installed may also be the reason for. A kind that is new, or is selected by other fields than
+//! before, is read by itself, at the revision the index is at; until then its lists scan.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use setpoint_store::command::Range;
 use setpoint_store::{Change, PageMax, ReadFailure, Record, Store};
-use setpoint_types::Revision;
+use setpoint_types::{KeyRange, Revision};
 use tokio_util::sync::CancellationToken;
 
-use super::live::{Index, Update};
+use super::live::{Draft, Index, Update};
 use crate::objects::attributes::Attributes;
-use crate::objects::catalog::Catalog;
+use crate::objects::catalog::{Catalog, Kind};
 use crate::objects::feed::{Batch, Feed, FeedEnd};
 use crate::objects::key::{self, ObjectName};
 use crate::replica::Halt;
@@ -36,7 +39,6 @@ impl Index {
         let follow = async {
             loop {
                 match self.follow(&store, &hub, &catalog).await {
-                    Ok(()) => {}
                     Err(FeedEnd::Overtaken { oldest }) => {
                         tracing::info!(%oldest, "the index starts anew, a compaction overtook it");
                     }
@@ -48,43 +50,92 @@ impl Index {
         stop.run_until_cancelled(follow).await;
     }
 
-    /// Returns when the kinds have changed.
+    /// Ends only with a reason.
     async fn follow(
         &self,
         store: &Arc<Store>,
         hub: &Arc<Hub>,
         catalog: &Arc<Catalog>,
-    ) -> Result<(), FeedEnd> {
+    ) -> Result<Infallible, FeedEnd> {
         let mut version = catalog.version();
         version.mark_unchanged();
-        let revision = self.build(store, catalog).await?;
-        let mut feed = Feed::open(hub, store, key::all(), revision);
+        let mut known = Known::of(catalog);
+        let mut at = self.build(store, &known).await?;
+        let mut feed = Feed::open(hub, store, key::all(), at);
         loop {
             let Batch { sets, until, more } = feed.take(HISTORY_BYTES).await?;
             let records = sets.iter().flat_map(|set| &set.changes.records);
-            let updates = records.filter_map(|record| update(record, catalog));
+            let updates = records.filter_map(|record| known.update(record));
             self.update(updates.collect(), until);
+            at = until.max(at);
+            if version.has_changed().unwrap_or(false) {
+                version.mark_unchanged();
+                self.renew(store, catalog, &mut known, at).await?;
+            }
             if more {
                 tokio::task::consume_budget().await;
                 continue;
             }
             tokio::select! {
                 () = feed.changed() => {}
-                _ = version.changed() => return Ok(()),
+                _ = version.changed() => version.mark_changed(),
             }
         }
     }
 
     /// Reads every object, all at one revision.
-    async fn build(&self, store: &Arc<Store>, catalog: &Arc<Catalog>) -> Result<Revision, FeedEnd> {
-        let (reading, catalog) = (store.clone(), catalog.clone());
-        let (mut draft, bytes_max) = (self.draft(), self.bytes_max());
+    async fn build(&self, store: &Arc<Store>, known: &Known) -> Result<Revision, FeedEnd> {
+        let (draft, revision) = self.read(store, known, key::all(), None).await?;
+        self.replace(draft, revision);
+        Ok(revision)
+    }
+
+    /// Reads the kinds that are new or have changed, and forgets those that are gone, at the revision of the rest.
+    async fn renew(
+        &self,
+        store: &Arc<Store>,
+        catalog: &Catalog,
+        known: &mut Known,
+        at: Revision,
+    ) -> Result<(), FeedEnd> {
+        let now = Known::of(catalog);
+        for gone in known.0.keys().filter(|name| !now.0.contains_key(*name)) {
+            self.forget(gone);
+        }
+        for (name, kind) in &now.0 {
+            if known.0.get(name).is_some_and(|before| before.fields == kind.fields) {
+                continue;
+            }
+            let only = Known(HashMap::from([(name.clone(), kind.clone())]));
+            let (draft, _) = self.read(store, &only, key::of_kind(name), Some(at)).await?;
+            self.add(draft);
+        }
+        *known = now;
+        Ok(())
+    }
+
+    /// An index of what a range has at a revision; at the newest, if none is named.
+    async fn read(
+        &self,
+        store: &Arc<Store>,
+        known: &Known,
+        range: KeyRange,
+        at: Option<Revision>,
+    ) -> Result<(Draft, Revision), FeedEnd> {
+        let (reading, known) = (store.clone(), known.clone());
+        let (mut draft, bytes_max) = (Draft::of(known.0.values()), self.bytes_max());
         let built = tokio::task::spawn_blocking(move || {
-            let mut pages = reading.open_pages(&Range::latest(key::all()))?;
-            let revision = pages.whole().revision;
+            let (mut pages, revision) = match at {
+                Some(at) => (reading.open_pages_at(range, at)?, at),
+                None => {
+                    let pages = reading.open_pages(&Range::latest(range))?;
+                    let revision = pages.whole().revision;
+                    (pages, revision)
+                }
+            };
             loop {
                 let page = reading.next_page(&mut pages, PAGE)?;
-                let updates = page.kvs.iter().filter_map(|kv| put(&kv.key, &kv.value, &catalog));
+                let updates = page.kvs.iter().filter_map(|kv| known.put(&kv.key, &kv.value));
                 draft.add(updates.collect(), bytes_max);
                 if page.last {
                     return Ok((draft, revision));
@@ -92,10 +143,7 @@ impl Index {
             }
         });
         match built.await.map_err(|_| FeedEnd::Stopping)? {
-            Ok((draft, revision)) => {
-                self.replace(draft, revision);
-                Ok(revision)
-            }
+            Ok(read) => Ok(read),
             Err(ReadFailure::Engine(failure)) => Err(failure.into()),
             Err(ReadFailure::Rejected(_) | ReadFailure::Overtaken) => {
                 Err(FeedEnd::Overtaken { oldest: Revision::new(store.compacted().max(1) as u64) })
@@ -104,21 +152,30 @@ impl Index {
     }
 }
 
-/// What a change is to the index; none if it is not of an object.
-fn update(record: &Record, catalog: &Catalog) -> Option<Update> {
-    match &record.change {
-        Change::Put { value, .. } => put(&record.key, value, catalog),
-        Change::Delete => {
-            let (kind, name) = ObjectName::within_kind(&record.key)?;
-            Some(Update::Remove { kind: kind.to_owned(), name: name.to_owned() })
+/// The kinds that are indexed, as they were when they were read. The catalog may be ahead.
+#[derive(Clone)]
+struct Known(HashMap<String, Arc<Kind>>);
+
+impl Known {
+    fn of(catalog: &Catalog) -> Self {
+        Self(catalog.all().into_iter().map(|kind| (kind.name().to_owned(), kind)).collect())
+    }
+
+    /// What a change is to the index; none if it is not of an object, or of a kind that is not indexed yet.
+    fn update(&self, record: &Record) -> Option<Update> {
+        match &record.change {
+            Change::Put { value, .. } => self.put(&record.key, value),
+            Change::Delete => {
+                let (kind, name) = ObjectName::within_kind(&record.key)?;
+                Some(Update::Remove { kind: kind.to_owned(), name: name.to_owned() })
+            }
         }
     }
-}
 
-/// Objects of kinds that are not served are left out: nobody can list them.
-fn put(key: &[u8], value: &Bytes, catalog: &Catalog) -> Option<Update> {
-    let (kind, name) = ObjectName::within_kind(key)?;
-    let kind = catalog.get(kind)?;
-    let attributes = Attributes::of(value, &kind.fields);
-    Some(Update::Put { name: name.to_owned(), attributes, kind })
+    fn put(&self, key: &[u8], value: &Bytes) -> Option<Update> {
+        let (kind, name) = ObjectName::within_kind(key)?;
+        let kind = self.0.get(kind)?;
+        let attributes = Attributes::of(value, &kind.fields);
+        Some(Update::Put { name: name.to_owned(), attributes, kind: kind.clone() })
+    }
 }

@@ -21,7 +21,8 @@ pub struct Index {
 #[derive(Default)]
 struct Inner {
     revision: Revision,
-    /// None for a kind that was given up because it takes too much memory: lists of it scan.
+    /// None for a kind that was given up because it takes too much memory. Lists of it scan, as those of a kind that is
+    /// not here: it may have objects, only nobody has looked yet.
     kinds: HashMap<String, Option<KindIndex>>,
 }
 
@@ -66,9 +67,7 @@ impl Index {
         }
         let (names, more) = match inner.kinds.get(kind.name()) {
             Some(Some(index)) if *index.fields() == kind.fields => index.select(wanted),
-            Some(_) => return None,
-            // Nothing of this kind exists.
-            None => (Vec::new(), false),
+            Some(_) | None => return None,
         };
         Some(Selected { revision: inner.revision, names, more })
     }
@@ -103,12 +102,19 @@ impl Index {
         self.announce(revision);
     }
 
-    fn announce(&self, revision: Revision) {
-        self.reached.send_if_modified(|reached| std::mem::replace(reached, revision) != revision);
+    /// Puts kinds that were read by themselves, at the revision it is at, beside or in the place of those it has.
+    pub(super) fn add(&self, read: Draft) {
+        let mut inner = self.inner.write();
+        inner.kinds.extend(read.inner.kinds);
+        inner.keep_within(self.bytes_max);
     }
 
-    pub(super) fn draft(&self) -> Draft {
-        Draft { inner: Inner::default() }
+    pub(super) fn forget(&self, kind: &str) {
+        self.inner.write().kinds.remove(kind);
+    }
+
+    fn announce(&self, revision: Revision) {
+        self.reached.send_if_modified(|reached| std::mem::replace(reached, revision) != revision);
     }
 
     pub(super) fn bytes_max(&self) -> usize {
@@ -122,6 +128,12 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// Of kinds of which nothing was read yet.
+    pub fn of<'k>(kinds: impl Iterator<Item = &'k Arc<Kind>>) -> Self {
+        let empty = |kind: &Arc<Kind>| (kind.name().to_owned(), Some(KindIndex::new(kind.fields.clone())));
+        Self { inner: Inner { revision: Revision::NONE, kinds: kinds.map(empty).collect() } }
+    }
+
     pub fn add(&mut self, updates: Vec<Update>, bytes_max: usize) {
         self.inner.apply(updates, bytes_max);
     }
@@ -132,14 +144,7 @@ impl Inner {
         for update in updates {
             match update {
                 Update::Put { kind, name, attributes } => {
-                    let index = match self.kinds.get_mut(kind.name()) {
-                        Some(index) => index,
-                        None => self
-                            .kinds
-                            .entry(kind.name().to_owned())
-                            .or_insert_with(|| Some(KindIndex::new(kind.fields.clone()))),
-                    };
-                    if let Some(index) = index {
+                    if let Some(Some(index)) = self.kinds.get_mut(kind.name()) {
                         index.put(&name, &attributes);
                     }
                 }

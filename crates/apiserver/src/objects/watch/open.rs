@@ -45,11 +45,13 @@ impl Reader {
         request: pb::WatchRequest,
         held: Held,
     ) -> Result<WatchAnswers, Refusal> {
+        let at = if request.from_revision == 0 { At::from_wire(request.at)? } else { At::Cached };
+        let at = self.ready(&request.kind, at).await?;
         let kind = self.catalog.served(&request.kind)?;
         let selection = Selection::parse(&kind, &request.label_selector, &request.field_selector)?;
         let scope = Scope::of(kind, &request.namespace, &selection)?;
         let view = Arc::new(View { kind: scope.kind.clone(), selection, part: part(request.metadata_only) });
-        let start = self.start(&request, &scope, &view).await?;
+        let start = self.start(&request, at, &scope, &view).await?;
         let (initial, after) = match start {
             Start::After(after) => (None, after),
             Start::With(initial) => {
@@ -78,6 +80,7 @@ impl Reader {
     async fn start(
         &self,
         request: &pb::WatchRequest,
+        at: At,
         scope: &Scope,
         view: &Arc<View>,
     ) -> Result<Start, Refusal> {
@@ -91,7 +94,6 @@ impl Reader {
             self.reach(from).await?;
             return Ok(Start::After(from));
         }
-        let at = At::from_wire(request.at)?;
         if request.initial_state {
             return self.start_with_state(at, scope, view).await.map(Start::With);
         }

@@ -1,7 +1,8 @@
 //! One watch: what it sends, in order, for as long as it lasts.
 //!
-//! A bookmark at R promises that everything up to R was sent (O2). It comes when nothing was sent for an interval, and
-//! before the stream ends because its time is up. Events of one revision are always in one answer (O3).
+//! A bookmark at R promises that everything up to R was sent (O2). It comes when nothing was sent for an interval, as long
+//! as this node knows a leader (O6), and before the stream ends because its time is up. Events of one revision are always
+//! in one answer (O3).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -111,7 +112,12 @@ impl Watching {
             }
             let bookmark_at = self.sent_at + self.bookmark_interval;
             if Instant::now() >= bookmark_at {
-                return Ok(Next::Answer(only(event::bookmark(self.position, false))));
+                if self.reader.barrier.is_led() {
+                    return Ok(Next::Answer(only(event::bookmark(self.position, false))));
+                }
+                // Silence is how a client finds out that this node is cut off and would tell it nothing new.
+                self.sent_at = Instant::now();
+                continue;
             }
             tokio::select! {
                 () = self.feed.changed() => {}

@@ -1,7 +1,7 @@
 //! What a kind's own rules say about the result of a write.
 
 use serde_json::{Value, json};
-use setpoint_admission::kind::check_change;
+use setpoint_admission::kind::{TakenNames, check_change};
 use setpoint_admission::path::Path;
 use setpoint_admission::{Budget, CustomKind, Policy};
 use setpoint_api::setpoint::v1 as pb;
@@ -11,7 +11,7 @@ use setpoint_types as types;
 use setpoint_types::kinds::KindDefinitionSpec;
 
 use crate::objects::catalog::{Kind, Rules};
-use crate::objects::definitions::{ADMISSION_POLICY, Definitions, KIND_DEFINITION};
+use crate::objects::definitions::{ADMISSION_POLICY, KIND_DEFINITION};
 use crate::objects::error::Refusal;
 
 /// How many problems a refusal lists: it has to fit into the trailers of a response.
@@ -22,14 +22,16 @@ pub fn admit(
     kind: &Kind,
     before: Option<&Object>,
     object: &Object,
-    definitions: &Definitions,
+    taken: &TakenNames,
     budget: &mut Budget,
 ) -> Result<(), Refusal> {
     let problems = match &kind.rules {
         Rules::BuiltIn(rules) => {
-            let mut problems = rules.validate(before.map(typed).as_ref(), &typed(object));
+            let metadata = before.map(|before| typed_metadata(&before.metadata));
+            let old = before.zip(metadata.as_ref()).map(|(before, metadata)| parts(before, metadata));
+            let mut problems = rules.validate_parts(old, parts(object, &typed_metadata(&object.metadata)));
             if problems.is_empty() {
-                problems = defined(before, object, definitions);
+                problems = defined(before, object, taken);
             }
             problems
         }
@@ -50,19 +52,18 @@ pub fn admit(
 /// The same for an object that the server itself makes, of a built-in kind that defines nothing.
 pub fn admit_own(kind: &Kind, object: &Object) -> Result<(), Refusal> {
     let Rules::BuiltIn(rules) = &kind.rules else { return Ok(()) };
-    let problems = rules.validate(None, &typed(object));
+    let problems = rules.validate_parts(None, parts(object, &typed_metadata(&object.metadata)));
     if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
 }
 
 /// What is wrong with a definition that has the right shape.
-fn defined(before: Option<&Object>, object: &Object, definitions: &Definitions) -> Vec<types::FieldProblem> {
+fn defined(before: Option<&Object>, object: &Object, taken: &TakenNames) -> Vec<types::FieldProblem> {
     match object.kind.as_str() {
         KIND_DEFINITION => {
             let Ok(spec) = serde_json::from_value::<KindDefinitionSpec>(object.spec.clone()) else {
                 return vec![types::FieldProblem::new(".spec", "cannot be read")];
             };
-            let taken = definitions.taken_names(&object.metadata.name);
-            let mut problems = CustomKind::compile(&spec, &taken).err().unwrap_or_default();
+            let mut problems = CustomKind::compile(&spec, taken).err().unwrap_or_default();
             let old =
                 before.and_then(|it| serde_json::from_value::<KindDefinitionSpec>(it.spec.clone()).ok());
             if let Some(old) = old {
@@ -104,14 +105,9 @@ pub fn invalid(problems: Vec<types::FieldProblem>) -> Refusal {
     refusal
 }
 
-/// The object as the kinds' types know it.
-fn typed(object: &Object) -> types::Object {
-    types::Object {
-        kind: object.kind.clone(),
-        metadata: typed_metadata(&object.metadata),
-        spec: object.spec.clone(),
-        status: object.status.clone(),
-    }
+/// The object as the kinds' types know it. Spec and status are large and stay where they are.
+fn parts<'a>(object: &'a Object, metadata: &'a types::Metadata) -> types::Parts<'a> {
+    types::Parts { metadata, spec: &object.spec, status: &object.status }
 }
 
 fn typed_metadata(metadata: &Metadata) -> types::Metadata {

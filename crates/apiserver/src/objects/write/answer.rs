@@ -13,6 +13,7 @@ use setpoint_types::Revision;
 use super::convert;
 use super::intent::Intent;
 use super::writer::{Done, Writer, Written};
+use crate::objects::catalog::Kind;
 use crate::objects::error::Refusal;
 use crate::objects::key::{self, ObjectName};
 use crate::objects::reader::blocking;
@@ -86,8 +87,9 @@ impl Writer {
         };
         let mut results = Vec::new();
         for intent in intents {
+            let kind = self.reader.catalog.served(intent.kind())?;
             let answer = match &set {
-                Some(set) => self.earlier_one(intent, set)?,
+                Some(set) => self.earlier_one(intent, &kind, set)?,
                 None => Answer { changed: true, ..Answer::default() },
             };
             results.push(Answer { revision, repeated: true, ..answer });
@@ -95,8 +97,7 @@ impl Writer {
         Ok(results)
     }
 
-    fn earlier_one(&self, intent: &Intent, set: &ChangeSet) -> Result<Answer, Refusal> {
-        let kind = self.reader.catalog.served(intent.kind())?;
+    fn earlier_one(&self, intent: &Intent, kind: &Kind, set: &ChangeSet) -> Result<Answer, Refusal> {
         let record = if intent.is_generated() {
             // Its name was drawn: it is the one of this kind that was new.
             let of_kind = key::of_kind(kind.name());
@@ -117,7 +118,8 @@ impl Writer {
         let put = Answer { changed: true, ..Answer::default() };
         match &record.change {
             Change::Put { value, .. } => {
-                Ok(Answer { raw: Some(RawObject::new(value.clone(), revision.get())), ..put })
+                let raw = Some(RawObject::new(value.clone(), revision.get()));
+                Ok(Answer { raw, object: convert::stored(&record.to_key_value(revision)), ..put })
             }
             Change::Delete => {
                 let Some(id) = record.replaced else { return Ok(Answer { gone: true, ..put }) };
@@ -142,7 +144,11 @@ impl Writer {
             finalizer: it.finalizer,
             dependents: it.dependents.into_iter().take(DEPENDENTS_MAX).map(wire).collect(),
         };
-        Ok(blockers.map(blocker).collect())
+        let mut blockers: Vec<_> = blockers.map(blocker).collect();
+        if let Some(space) = blockers.iter_mut().find(|it| it.finalizer == deletion::NAMESPACE) {
+            space.dependents = self.inside(object, DEPENDENTS_MAX).await?;
+        }
+        Ok(blockers)
     }
 
     /// Objects that name this one as an owner, as many as an answer names, among those that one request may look at.

@@ -6,13 +6,16 @@ use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::command::Command;
 use setpoint_store::commit::{Commit, Guard, Op};
+use setpoint_store::encoding::RULES;
 use setpoint_store::{Amounts, Committed, Epoch, Found, LeaseName, LeaseState, Rejection, Response};
-use setpoint_types::{LeaseId, Revision};
+use setpoint_types::{KeyRange, LeaseId, Revision};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::options::Options;
+use crate::objects::definitions;
 use crate::objects::error::Refusal;
+use crate::objects::key::ObjectName;
 use crate::quota::Quota;
 use crate::replica::{ProposeError, Replica};
 
@@ -84,8 +87,24 @@ pub enum KeyOp {
     Vacate(LeaseName, Epoch),
 }
 
+/// Everything a commit of objects stands on and does.
+#[derive(Clone, Debug, Default)]
+pub struct Decided {
+    pub changes: Vec<Change>,
+    /// Where nothing may be: what was in what is deleted.
+    pub emptied: Vec<KeyRange>,
+    /// Of the key of the rules it was decided by.
+    pub rules: Revision,
+}
+
+/// The guard that the rules are still those that something was decided by.
+pub fn by_rules(revision: Revision) -> Guard {
+    Guard::Revision { key: Bytes::from_static(RULES), revision }
+}
+
 /// The commit of a request. Its own guards come first, so that their places are those in the request.
-pub fn assemble(options: &Options, extra: &Extra, changes: &[Change]) -> Commit {
+pub fn assemble(options: &Options, extra: &Extra, decided: &Decided) -> Commit {
+    let Decided { changes, emptied, rules } = decided;
     let fence = options.fence.iter().cloned().map(Guard::Fence);
     let read = changes.iter().map(|it| Guard::Revision { key: it.key.clone(), revision: it.read_at });
     let stored = changes.iter().filter_map(|change| match change.op.as_ref()? {
@@ -96,12 +115,25 @@ pub fn assemble(options: &Options, extra: &Extra, changes: &[Change]) -> Commit 
         KeyOp::Vacate(lease, epoch) => Some(Op::Vacate { lease: lease.clone(), epoch: *epoch }),
     });
     let ledgers = extra.ledgers.iter().map(|it| it.op.clone());
+    let empty = emptied.iter().cloned().map(Guard::Empty);
+    let by_rules = (!changes.is_empty()).then(|| by_rules(*rules));
+    let defines = changes.iter().any(|it| it.op.is_some() && is_rule(&it.key));
+    let moved = defines.then(|| Op::Put {
+        key: Bytes::from_static(RULES),
+        value: Bytes::new(),
+        lease: LeaseId::NONE,
+    });
     Commit {
         operation: options.operation.clone(),
         author: Some(options.author.clone()),
-        guards: extra.guards.iter().cloned().chain(fence).chain(read).collect(),
-        ops: ledgers.chain(stored).collect(),
+        guards: extra.guards.iter().cloned().chain(fence).chain(read).chain(empty).chain(by_rules).collect(),
+        ops: ledgers.chain(stored).chain(moved).collect(),
     }
+}
+
+/// True for the key of a definition or a policy: others decide by them.
+fn is_rule(key: &[u8]) -> bool {
+    ObjectName::of(key).is_some_and(|it| definitions::is_rule(it.kind))
 }
 
 /// What to do about a commit that was not made.
@@ -117,7 +149,9 @@ pub fn setback(error: CommitError, options: &Options, extra: &Extra) -> Setback 
     let refusal = match error {
         CommitError::NoSpace => no_space(),
         CommitError::Proposal(ProposeError::Rejected(rejection)) => match rejection {
-            Rejection::Guard { index, found } if index < own => own_guard(&extra.guards[index], found),
+            Rejection::Guard { index, found } if index < own => {
+                own_guard(&extra.guards[index], found).naming(format!("guards[{index}]"), "does not hold")
+            }
             Rejection::Guard { found: Found::Lease(state), .. } => fenced(options, state),
             Rejection::Guard { .. } => return Setback::Race,
             Rejection::NoHeadroom { op, left } => no_headroom(extra, op, left),
@@ -133,41 +167,48 @@ pub fn setback(error: CommitError, options: &Options, extra: &Extra) -> Setback 
 fn own_guard(guard: &Guard, found: Found) -> Refusal {
     match (guard, found) {
         (Guard::Headroom { ledger, .. }, Found::Headroom(left)) => short_of(ledger, left),
-        (Guard::Fence(fence), Found::Lease(state)) => not_held(&fence.lease.name, state),
-        (_, Found::Revision(found)) => {
+        (Guard::Fence(fence), Found::Lease(state)) => not_held(&fence.lease, state),
+        (Guard::Revision { key, .. }, Found::Revision(found)) => {
             let text = if found.is_none() {
                 "an object of a guard does not exist; read and decide again".to_owned()
             } else {
                 format!("an object of a guard is at revision {found}; read and decide again")
             };
-            Refusal::new(Reason::Conflict, text).at(found)
+            let refusal = Refusal::new(Reason::Conflict, text).at(found);
+            ObjectName::of(key).map_or(refusal.clone(), |name| refusal.about(name))
         }
         _ => Refusal::new(Reason::Conflict, "a guard does not hold; read and decide again"),
     }
 }
 
 fn fenced(options: &Options, state: LeaseState) -> Refusal {
-    not_held(options.fence.as_ref().map_or("", |fence| &fence.lease.name), state)
+    let none = LeaseName::default();
+    let refusal = not_held(options.fence.as_ref().map_or(&none, |fence| &fence.lease), state);
+    refusal.naming("options.fence", "does not hold")
 }
 
-fn not_held(lease: &str, state: LeaseState) -> Refusal {
+fn not_held(lease: &LeaseName, state: LeaseState) -> Refusal {
     let holder = match &state.hold {
         Some(hold) => format!("{} holds it at epoch {}", hold.holder, hold.epoch),
         None => format!("nobody holds it, its last epoch was {}", state.epoch),
     };
     let text = format!(
-        "the lease {lease} is not held at the epoch of the fence: {holder}; stop, and acquire it anew"
+        "the lease {} is not held at the epoch of the fence: {holder}; stop, and acquire it anew",
+        lease.name
     );
     let mut refusal = Refusal::new(Reason::Fenced, text);
     let epoch = state.hold.map_or(state.epoch, |hold| hold.epoch);
     refusal.error_mut().held =
-        Some(pb::Fence { lease: lease.to_owned(), epoch: epoch.0, ..pb::Fence::default() });
+        Some(pb::Fence { namespace: lease.namespace.clone(), lease: lease.name.clone(), epoch: epoch.0 });
     refusal
 }
 
 fn no_headroom(extra: &Extra, op: usize, left: Amounts) -> Refusal {
     match extra.ledgers.get(op).map(|it| &it.op) {
-        Some(Op::Reserve { ledger, .. }) => short_of(ledger, left),
+        Some(Op::Reserve { ledger, .. }) => {
+            let place = extra.ledgers[op].place;
+            short_of(ledger, left).naming(format!("writes[{place}].reserve.amounts"), "exceed what is left")
+        }
         _ => short_of("", left),
     }
 }
@@ -190,7 +231,7 @@ pub fn operation_reused(revision: Revision) -> Refusal {
     let text = format!(
         "the operation id was used for another request, which made revision {revision}; use a new id"
     );
-    Refusal::new(Reason::Conflict, text).at(revision)
+    Refusal::new(Reason::Conflict, text).at(revision).naming("options.operation", "was used before")
 }
 
 fn no_space() -> Refusal {
@@ -199,7 +240,7 @@ fn no_space() -> Refusal {
 }
 
 /// What a client waits before it asks a busy or leaderless cluster again.
-const SOON: Duration = Duration::from_millis(500);
+pub const SOON: Duration = Duration::from_millis(500);
 
 fn failed(error: ProposeError) -> Refusal {
     let (reason, text) = match error {

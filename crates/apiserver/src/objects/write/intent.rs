@@ -10,6 +10,7 @@ use setpoint_objects::{Metadata, Object, Subresource};
 
 use super::convert::refused;
 use crate::objects::error::Refusal;
+use crate::objects::key::ObjectName;
 
 #[derive(Clone, Debug)]
 pub enum Intent {
@@ -61,14 +62,24 @@ impl Intent {
         }
     }
 
-    /// Namespace and name, completed. `suffix` completes a name that is to be generated.
-    pub fn key(&self, kind: &Kind<'_>, suffix: &str) -> Result<Metadata, Refusal> {
-        let named = match self {
+    /// Namespace and name as the request has them.
+    pub fn names(&self) -> (&str, &str) {
+        let key = self.named_key();
+        (&key.namespace, &key.name)
+    }
+
+    fn named_key(&self) -> &Metadata {
+        match self {
             Self::Create(incoming) | Self::Update(incoming, _) | Self::Apply(incoming, _) => {
                 &incoming.object.metadata
             }
             Self::Patch(target, _) | Self::Delete(target, _) => &target.key,
-        };
+        }
+    }
+
+    /// Namespace and name, completed. `suffix` completes a name that is to be generated.
+    pub fn key(&self, kind: &Kind<'_>, suffix: &str) -> Result<Metadata, Refusal> {
+        let named = self.named_key();
         let mut key = Metadata {
             namespace: named.namespace.clone(),
             name: named.name.clone(),
@@ -78,6 +89,15 @@ impl Intent {
         let suffix = if matches!(self, Self::Create(_)) { suffix } else { "" };
         write::settle_key(kind, &mut key, suffix).map_err(refused)?;
         Ok(key)
+    }
+
+    /// A refusal says which object it is about, as far as the request does.
+    pub fn named(&self, refusal: Refusal) -> Refusal {
+        let (namespace, name) = self.names();
+        if refusal.error().object.is_some() {
+            return refusal;
+        }
+        refusal.about(ObjectName { kind: self.kind(), namespace, name })
     }
 
     pub fn writes_status(&self) -> bool {

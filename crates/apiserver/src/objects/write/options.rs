@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use setpoint_access::Principal;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_objects::unknown::FieldValidation;
 use setpoint_store::commit::Operation;
@@ -9,35 +10,11 @@ use setpoint_store::{Author, Epoch, Fence, LeaseName};
 use setpoint_types::Timestamp;
 use sha2::{Digest, Sha256};
 
+use crate::access::Caller;
 use crate::objects::error::Refusal;
 
 /// Of an operation id.
 const OPERATION_BYTES_MAX: usize = 128;
-
-/// Who sent a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
-    pub principal: String,
-    /// A W3C trace id, or nothing.
-    pub trace: String,
-}
-
-impl Default for Caller {
-    /// Where access control is off.
-    fn default() -> Self {
-        Self { principal: "anonymous".to_owned(), trace: String::new() }
-    }
-}
-
-impl Caller {
-    /// With the trace that the request is part of, if its `traceparent` can be read.
-    pub fn traced(mut self, traceparent: Option<&str>) -> Self {
-        let id = traceparent.and_then(|header| header.split('-').nth(1));
-        let is_id = |id: &&str| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        self.trace = id.filter(is_id).unwrap_or_default().to_owned();
-        self
-    }
-}
 
 /// Where new names and uids come from: 128 random bits. A seam, so that a simulation can draw the same again.
 pub type Draw = Arc<dyn Fn() -> u128 + Send + Sync>;
@@ -45,12 +22,15 @@ pub type Draw = Arc<dyn Fn() -> u128 + Send + Sync>;
 /// The options of a request, checked.
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub principal: Principal,
     pub manager: String,
     pub operation: Option<Operation>,
     pub author: Author,
     pub fence: Option<Fence>,
     pub dry_run: bool,
     pub validation: FieldValidation,
+    /// Of the whole request.
+    pub request_bytes: usize,
 }
 
 impl Options {
@@ -58,6 +38,7 @@ impl Options {
     pub fn new(
         options: pb::WriteOptions,
         caller: &Caller,
+        request_bytes: usize,
         request: impl FnOnce() -> Vec<u8>,
     ) -> Result<Self, Refusal> {
         let validation = match options.field_validation() {
@@ -65,17 +46,19 @@ impl Options {
             pb::write_options::FieldValidation::Warn => FieldValidation::Warn,
             pb::write_options::FieldValidation::Ignore => FieldValidation::Ignore,
         };
-        let fence = options.fence.map(fence).transpose()?;
+        let fence = options.fence.map(fence).transpose().map_err(|refusal| refusal.within("options"))?;
         let operation = operation(&options.operation, caller, request)?;
         let author = Author {
-            principal: caller.principal.clone(),
+            principal: caller.principal.as_str().to_owned(),
             manager: options.manager.clone(),
             operation: options.operation,
             fence: fence.clone(),
             trace: caller.trace.clone(),
             time: Timestamp::default(),
         };
-        Ok(Self { manager: options.manager, operation, author, fence, dry_run: options.dry_run, validation })
+        let (principal, dry_run) = (caller.principal.clone(), options.dry_run);
+        let manager = options.manager;
+        Ok(Self { principal, manager, operation, author, fence, dry_run, validation, request_bytes })
     }
 }
 
@@ -110,20 +93,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_is_taken_from_its_header_or_left_out() {
-        let traced = |header: Option<&str>| Caller::default().traced(header).trace;
-        let id = "4bf92f3577b34da6a3ce929d0e0e4736";
-        let header = format!("00-{id}-00f067aa0ba902b7-01");
-        assert_eq!(traced(Some(&header)), id);
-        for bad in [None, Some(""), Some("00"), Some("00-xyz-1-2"), Some("00--1-2")] {
-            assert_eq!(traced(bad), "");
-        }
-    }
-
-    #[test]
     fn an_operation_is_its_senders_and_its_requests() {
         let of = |principal: &str, request: &str| {
-            let caller = Caller { principal: principal.to_owned(), ..Caller::default() };
+            let principal = Principal::new(principal, []).expect("a name");
+            let caller = Caller { principal, ..Caller::default() };
             operation("id", &caller, || request.into()).expect("a short id").expect("an id was given")
         };
         assert_eq!(of("a", "x"), of("a", "x"));

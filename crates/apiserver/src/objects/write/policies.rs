@@ -14,24 +14,42 @@ use crate::objects::error::Refusal;
 
 /// A write, as policies are asked about it.
 pub struct Asked<'a> {
-    pub policies: &'a PolicySet,
-    pub options: &'a Options,
-    pub before: Option<&'a Object>,
+    policies: &'a PolicySet,
+    options: &'a Options,
+    before: Option<&'a Object>,
+    /// Of whoever writes. Only filled in if there are policies.
+    groups: Vec<String>,
+    /// The Namespace it is in; none for what belongs to the whole cluster.
+    namespace: Option<&'a Object>,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    pub fn new(
+        policies: &'a PolicySet,
+        options: &'a Options,
+        before: Option<&'a Object>,
+        namespace: Option<&'a Object>,
+    ) -> Self {
+        let groups = match policies.is_empty() {
+            true => Vec::new(),
+            false => options.principal.groups().iter().map(|group| group.to_string()).collect(),
+        };
+        Self { policies, options, before, groups, namespace }
+    }
+
     /// Lets policies change the object.
     pub fn mutate(&self, draft: &mut Draft<'_>, budget: &mut Budget) -> Result<Vec<String>, Refusal> {
         if self.policies.is_empty() {
             return Ok(Vec::new());
         }
         let (new, old) = (json_of(draft.object()), self.before.map(json_of));
+        let namespace = self.namespace.map(json_of);
         let status = draft.subresource() == Subresource::Status;
         let review = Review {
             request: self.request(draft.object(), self.written(), status),
             object: Some(&new),
             old_object: old.as_ref(),
-            namespace_object: None,
+            namespace_object: namespace.as_ref(),
         };
         let mutated = self.policies.mutate(&review, budget);
         let warnings = self.settled(mutated.verdict)?;
@@ -63,11 +81,12 @@ impl Asked<'_> {
         let Some(named) = object.or(self.before) else { return Ok(Vec::new()) };
         let operation = if object.is_some() { self.written() } else { AdmissionOperation::Delete };
         let (new, old) = (object.map(json_of), self.before.map(json_of));
+        let namespace = self.namespace.map(json_of);
         let review = Review {
             request: self.request(named, operation, status),
             object: new.as_ref(),
             old_object: old.as_ref(),
-            namespace_object: None,
+            namespace_object: namespace.as_ref(),
         };
         self.settled(self.policies.judge(&review, budget))
     }
@@ -81,7 +100,7 @@ impl Asked<'_> {
             operation,
             status,
             user: &self.options.author.principal,
-            groups: &[],
+            groups: &self.groups,
             kind: &object.kind,
             namespace: &object.metadata.namespace,
             name: &object.metadata.name,

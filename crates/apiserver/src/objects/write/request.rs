@@ -17,9 +17,11 @@ use std::collections::BTreeMap;
 use super::commit::{Extra, LedgerOp};
 use super::convert;
 use super::intent::{DeleteRequest, Intent, PatchRequest, Target};
-use super::options::{Caller, Options, fence};
+use super::options::{Options, fence};
 use super::writer::Writer;
+use crate::access::Caller;
 use crate::objects::error::Refusal;
+use crate::objects::freshness::At;
 
 impl Writer {
     pub async fn create(
@@ -112,13 +114,15 @@ impl Writer {
         }
         let options = options("transact", &request, request.options.clone(), caller)?;
         let mut extra = Extra::default();
-        for guard in request.guards {
-            extra.guards.push(self.guard(guard)?);
+        for (place, guard) in request.guards.into_iter().enumerate() {
+            let guard =
+                self.guard(guard).await.map_err(|refusal| refusal.within(&format!("guards[{place}]")))?;
+            extra.guards.push(guard);
         }
         let (mut intents, mut places) = (Vec::new(), Vec::new());
         let count = request.writes.len();
         for (place, write) in request.writes.into_iter().enumerate() {
-            match read_write(write)? {
+            match read_write(write, place)? {
                 Part::Object(intent) => {
                     intents.push(*intent);
                     places.push(place);
@@ -142,19 +146,20 @@ impl Writer {
         Ok(answers.results.pop().unwrap_or_default().into_write())
     }
 
-    fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
+    async fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
         match guard.guard {
             Some(WireGuard::Fence(it)) => Ok(Guard::Fence(fence(it)?)),
             Some(WireGuard::Headroom(it)) => Ok(Guard::Headroom {
-                ledger: ledger(it.ledger)?,
-                amounts: amounts("guards.headroom", it.amounts)?,
+                ledger: bounded("headroom.ledger", it.ledger)?,
+                amounts: amounts("headroom.amounts", it.amounts)?,
             }),
             Some(WireGuard::Object(it)) => {
                 let key = it.key.unwrap_or_default();
+                self.reader.ready(&key.kind, At::Cached).await?;
                 let key = self.reader.object_name(&key)?.key();
                 Ok(Guard::Revision { key, revision: Revision::new(it.revision) })
             }
-            None => Err(Refusal::invalid("guards", "has an empty guard; leave it out")),
+            None => Err(Refusal::invalid("guard", "is missing; leave empty guards out")),
         }
     }
 }
@@ -165,7 +170,9 @@ enum Part {
     Ledger(Op),
 }
 
-fn read_write(write: pb::Write) -> Result<Part, Refusal> {
+fn read_write(write: pb::Write, place: usize) -> Result<Part, Refusal> {
+    // Problems of objects name the fields of those.
+    let within = |refusal: Refusal| refusal.within(&format!("writes[{place}]"));
     let update =
         |object, part| convert::incoming(object).map(|it| Part::Object(Box::new(Intent::Update(it, part))));
     match write.write {
@@ -183,34 +190,35 @@ fn read_write(write: pb::Write) -> Result<Part, Refusal> {
                 DeleteRequest { uid: it.uid, revision: it.revision, propagation: Propagation::Background };
             Ok(Part::Object(Box::new(Intent::Delete(target(it.key)?, request))))
         }
-        Some(WireWrite::Reserve(it)) => Ok(Part::Ledger(Op::Reserve {
-            ledger: ledger(it.ledger)?,
-            owner: owner(it.owner)?,
-            amounts: amounts("reserve.amounts", it.amounts)?,
-        })),
-        Some(WireWrite::Release(it)) => {
-            Ok(Part::Ledger(Op::Release { ledger: ledger(it.ledger)?, owner: owner(it.owner)? }))
-        }
-        Some(WireWrite::Limits(it)) => Ok(Part::Ledger(Op::Limits {
-            ledger: ledger(it.ledger)?,
-            limits: amounts("limits.limits", it.limits)?,
-        })),
-        None => Err(Refusal::invalid("writes", "has an empty write; leave it out")),
+        Some(WireWrite::Reserve(it)) => reserve(it).map_err(within),
+        Some(WireWrite::Release(it)) => release(it).map_err(within),
+        Some(WireWrite::Limits(it)) => limits(it).map_err(within),
+        None => Err(within(Refusal::invalid("write", "is missing; leave empty writes out"))),
     }
+}
+
+fn reserve(it: pb::Reserve) -> Result<Part, Refusal> {
+    Ok(Part::Ledger(Op::Reserve {
+        ledger: bounded("reserve.ledger", it.ledger)?,
+        owner: bounded("reserve.owner", it.owner)?,
+        amounts: amounts("reserve.amounts", it.amounts)?,
+    }))
+}
+
+fn release(it: pb::Release) -> Result<Part, Refusal> {
+    let (ledger, owner) = (bounded("release.ledger", it.ledger)?, bounded("release.owner", it.owner)?);
+    Ok(Part::Ledger(Op::Release { ledger, owner }))
+}
+
+fn limits(it: pb::LedgerLimits) -> Result<Part, Refusal> {
+    let (ledger, limits) = (bounded("limits.ledger", it.ledger)?, amounts("limits.limits", it.limits)?);
+    Ok(Part::Ledger(Op::Limits { ledger, limits }))
 }
 
 /// Of the names of ledgers and of those who reserve.
 const LEDGER_BYTES_MAX: usize = 512;
 /// Of one ledger.
 const DIMENSIONS_MAX: usize = 64;
-
-fn ledger(name: String) -> Result<String, Refusal> {
-    bounded("ledger", name)
-}
-
-fn owner(name: String) -> Result<String, Refusal> {
-    bounded("owner", name)
-}
 
 fn bounded(field: &str, name: String) -> Result<String, Refusal> {
     if name.is_empty() || name.len() > LEDGER_BYTES_MAX {
@@ -238,7 +246,7 @@ fn options(
     caller: &Caller,
 ) -> Result<Options, Refusal> {
     let bytes = || [method.as_bytes(), &request.encode_to_vec()].concat();
-    Options::new(options.unwrap_or_default(), caller, bytes)
+    Options::new(options.unwrap_or_default(), caller, request.encoded_len(), bytes)
 }
 
 fn object(object: Option<pb::Object>) -> Result<pb::Object, Refusal> {

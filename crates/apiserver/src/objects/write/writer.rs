@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use setpoint_admission::Budget;
+use setpoint_admission::kind::TakenNames;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_consensus::Clock;
 use setpoint_objects::owners::VisibleOwner;
@@ -18,23 +19,28 @@ use setpoint_store::{Hold, LeaseName};
 use setpoint_types::{KeyRange, Revision};
 
 use super::admit;
-use super::commit::{self, Change, Commits, Extra, KeyOp, Setback};
+use super::commit::{self, Change, Commits, Decided, Extra, KeyOp, Setback};
+use super::contents::{NAMESPACE, standing};
 use super::convert;
+use super::giving;
 use super::intent::{Decision, Intent};
 use super::options::{Draw, Options};
 use super::policies::Asked;
+use super::turns::Turns;
+use crate::access::Roles;
 use crate::coordination::LEASE;
-use crate::objects::catalog::{Kind, Rules};
-use crate::objects::definitions::{ADMISSION_POLICY, Definitions, KIND_DEFINITION};
+use crate::objects::catalog::Kind;
+use crate::objects::definitions::{KIND_DEFINITION, Rulebook, is_rule};
 use crate::objects::error::Refusal;
-use crate::objects::key::{self, ObjectName};
-use crate::objects::reader::{Reader, blocking};
+use crate::objects::key::ObjectName;
+use crate::objects::reader::{Reader, aside, blocking};
 
 #[derive(Clone)]
 pub struct Writer {
     pub reader: Reader,
     pub commits: Arc<dyn Commits>,
-    pub definitions: Arc<Definitions>,
+    pub roles: Arc<Roles>,
+    pub turns: Arc<Turns>,
     pub clock: Arc<dyn Clock>,
     pub draw: Draw,
     pub limits: WriteLimits,
@@ -46,15 +52,28 @@ pub struct WriteLimits {
     pub object_bytes: usize,
     /// Writes and guards of one transaction.
     pub transaction_writes: usize,
+    /// Bytes of everything one request stores.
+    pub request_bytes: usize,
     /// How often a write that lost a race is decided anew.
     pub attempts: usize,
+    /// Definitions of kinds, and as many policies: every node compiles all of them.
+    pub definitions: usize,
 }
 
 impl Default for WriteLimits {
     fn default() -> Self {
-        Self { object_bytes: 1 << 20, transaction_writes: 512, attempts: 8 }
+        Self {
+            object_bytes: 1 << 20,
+            transaction_writes: 512,
+            request_bytes: 4 << 20,
+            attempts: 32,
+            definitions: 1_000,
+        }
     }
 }
+
+/// Of a request or a stored object: deciding on less takes well under a millisecond.
+const LARGE_BYTES: usize = 16 << 10;
 
 /// What became of one intent.
 #[derive(Clone, Debug)]
@@ -78,14 +97,17 @@ pub enum Done {
 impl Writer {
     /// Does everything a request wants at one revision, or nothing.
     pub async fn write(&self, intents: &[Intent], extra: &Extra, options: &Options) -> Result<Done, Refusal> {
+        self.prove_roles(intents).await?;
+        let _turn = self.turns.take(intents).await;
         let mut current = false;
         let mut draws = 0;
         for _ in 0..self.limits.attempts {
+            let rules = self.reader.rules().await?;
             if let Some(revision) = self.done_before(options)? {
                 return Ok(Done::Before { revision });
             }
             let read_at = self.reader.store.revision();
-            let prepared = match self.prepare(intents, options).await {
+            let prepared = match self.prepare(intents, options, &rules).await {
                 Err(refusal) if intents.iter().any(|it| it.wants_another_name(&refusal)) => {
                     draws += 1;
                     if draws == self.limits.attempts {
@@ -95,27 +117,26 @@ impl Writer {
                 }
                 prepared => prepared,
             };
-            let changes = prepared.as_ref().map(|it| it.changes.as_slice()).unwrap_or_default();
+            let changes = prepared.as_ref().map(|it| it.decided.changes.as_slice()).unwrap_or_default();
             let commits = changes.iter().any(|it| it.op.is_some()) || !extra.ledgers.is_empty();
             if !current && (prepared.is_err() || options.dry_run || !commits) {
                 self.reader.barrier.pass().await?;
-                // A user's kind may be newer than what this node has compiled. Refusals of built-in kinds need no such look.
-                if prepared.is_err() && intents.iter().any(|it| !self.is_built_in(it.kind())) {
-                    self.refresh_definitions().await?;
-                }
                 current = true;
                 continue;
             }
-            let Prepared { changes, written, .. } = prepared?;
+            let Prepared { decided, written, .. } = prepared?;
             if options.dry_run || (!commits && extra.guards.is_empty() && options.fence.is_none()) {
                 return Ok(Done::Now { revision: read_at, written });
             }
             let bytes = written.iter().map(|it| it.encoded.len()).sum();
-            let commit = commit::assemble(options, extra, &changes);
+            let commit = commit::assemble(options, extra, &decided);
             match self.commits.commit(commit, bytes).await {
                 Ok(done) if done.repeated => return Ok(Done::Before { revision: done.revision }),
                 Ok(done) => {
-                    self.note_definitions(intents).await?;
+                    // A role that was just written is in force before its writer is answered.
+                    if giving::decides_access(intents) {
+                        self.refresh_roles().await?;
+                    }
                     return Ok(Done::Now { revision: done.revision, written });
                 }
                 Err(error) => match commit::setback(error, options, extra) {
@@ -124,26 +145,8 @@ impl Writer {
                 },
             }
         }
-        let text = "others changed the object faster than this write could; try again, or name the revision you read";
-        Err(Refusal::new(Reason::Conflict, text))
-    }
-
-    /// A kind or policy that was just written is in force before its writer is answered.
-    async fn note_definitions(&self, intents: &[Intent]) -> Result<(), Refusal> {
-        if !intents.iter().any(|it| [KIND_DEFINITION, ADMISSION_POLICY].contains(&it.kind())) {
-            return Ok(());
-        }
-        self.refresh_definitions().await
-    }
-
-    fn is_built_in(&self, kind: &str) -> bool {
-        self.reader.catalog.get(kind).is_some_and(|it| matches!(it.rules, Rules::BuiltIn(_)))
-    }
-
-    async fn refresh_definitions(&self) -> Result<(), Refusal> {
-        let definitions = self.definitions.clone();
-        let refreshed = blocking(move || definitions.refresh()).await?;
-        refreshed.map_err(|failure| self.reader.read_failure(failure))
+        let text = "others changed the object faster than this write could; nothing was written, try again";
+        Err(Refusal::new(Reason::Unavailable, text).retry_after(commit::SOON))
     }
 
     /// The revision of the request's operation, if this node knows that it was done.
@@ -157,12 +160,20 @@ impl Writer {
     }
 
     /// Reads and decides, without committing anything.
-    async fn prepare(&self, intents: &[Intent], options: &Options) -> Result<Prepared, Refusal> {
-        let mut prepared = Prepared::default();
+    async fn prepare(
+        &self,
+        intents: &[Intent],
+        options: &Options,
+        rules: &Arc<Rulebook>,
+    ) -> Result<Prepared, Refusal> {
+        let (mut prepared, mut budget) = (Prepared::default(), Budget::for_request());
+        prepared.decided.rules = rules.revision;
         for intent in intents {
-            self.prepare_one(intent, options, &mut prepared).await?;
+            let prepared = self.prepare_one(intent, options, rules, &mut prepared, &mut budget).await;
+            prepared.map_err(|refusal| intent.named(refusal))?;
         }
-        prepared.hold_namespaces();
+        prepared.check_closed()?;
+        prepared.hold();
         Ok(prepared)
     }
 
@@ -170,52 +181,74 @@ impl Writer {
         &self,
         intent: &Intent,
         options: &Options,
+        rules: &Arc<Rulebook>,
         prepared: &mut Prepared,
+        budget: &mut Budget,
     ) -> Result<(), Refusal> {
         let kind = self.reader.catalog.served(intent.kind())?;
         let (uid, suffix) = (uid((self.draw)()), suffix((self.draw)()));
         let key = intent.key(&kind.for_rules(), &suffix)?;
         let stored_key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
-        if prepared.changes.iter().any(|change| change.key == stored_key) {
+        if prepared.decided.changes.iter().any(|change| change.key == stored_key) {
             let text = format!("{} {} is written twice; make it one write", kind.name(), key.name);
-            return Err(Refusal::new(Reason::Invalid, text));
+            return Err(Refusal::new(Reason::Invalid, text).naming("writes", "name an object twice"));
         }
         if kind.name() == LEASE && intent.writes_status() {
             return Err(only_coordination());
         }
-        let stored = self.stored(stored_key.clone()).await?;
-        if matches!(intent, Intent::Delete(..)) && kind.name() == KIND_DEFINITION {
-            self.check_unused(stored.as_ref())?;
+        let (stored, stored_bytes) = self.stored_sized(stored_key.clone()).await?;
+        let read_at = Revision::new(stored.as_ref().map_or(0, |it| it.metadata.revision));
+        let stored = match intent {
+            Intent::Delete(..) => self.before_deletion(stored)?,
+            _ => stored,
+        };
+        let asks = !rules.policies.is_empty() && !key.namespace.is_empty();
+        let space = if asks { Some(self.space(&key).await?) } else { None };
+        let case = Case {
+            intent,
+            kind: &kind,
+            key: &key,
+            stored: stored.as_ref(),
+            stored_bytes,
+            fresh: Fresh { uid: &uid, suffix: &suffix },
+            options,
+            rules,
+            namespace: space.as_ref().and_then(Option::as_ref),
+            beside: &prepared.written,
+        };
+        let written = match case.may_take_long() {
+            true => aside(|| self.decide(&case, budget))?,
+            false => self.decide(&case, budget)?,
+        };
+        prepared.count(&written, self.limits.request_bytes)?;
+        if stored.is_none() {
+            self.check_room(&kind, &prepared.written)?;
+            if !prepared.makes_namespace(&key.namespace) {
+                let space = match space {
+                    Some(space) => space,
+                    None => self.space(&key).await?,
+                };
+                prepared.held.extend(standing(&key, space)?);
+            }
         }
-        let written =
-            self.decide(intent, &kind, &key, stored.as_ref(), Fresh { uid: &uid, suffix: &suffix }, options)?;
-        if stored.is_none() && !prepared.makes_namespace(&key.namespace) {
-            prepared.namespaces.extend(self.namespace(&key).await?);
-        }
+        prepared.held.extend(self.giving(options, stored.as_ref(), &written.outcome).await?);
+        self.close(&written.outcome, prepared)?;
         let op = match &written.outcome {
             Outcome::Put(_) => Some(KeyOp::Put(written.encoded.clone())),
             Outcome::Gone(_) => Some(KeyOp::Delete),
             Outcome::Unchanged(_) => None,
         };
         if kind.name() == LEASE && matches!(op, Some(KeyOp::Delete)) {
-            prepared.changes.push(self.hold_of(&key).await?);
+            prepared.decided.changes.push(self.hold_of(&key).await?);
         }
-        let read_at = Revision::new(stored.map_or(0, |it| it.metadata.revision));
-        prepared.changes.push(Change { key: stored_key, read_at, op });
+        prepared.decided.changes.push(Change { key: stored_key, read_at, op });
         prepared.written.push(written);
         Ok(())
     }
 
     /// What an intent and the kind's rules make of the stored object.
-    fn decide(
-        &self,
-        intent: &Intent,
-        kind: &Kind,
-        key: &Metadata,
-        stored: Option<&Object>,
-        fresh: Fresh<'_>,
-        options: &Options,
-    ) -> Result<Written, Refusal> {
+    fn decide(&self, case: &Case<'_>, budget: &mut Budget) -> Result<Written, Refusal> {
+        let Case { intent, kind, key, stored, options, .. } = *case;
         let lookup = |owner: &OwnerReference| self.owner(owner, &key.namespace);
         let context = Context {
             manager: &options.manager,
@@ -223,21 +256,22 @@ impl Writer {
             validation: options.validation,
             owners: &lookup,
         };
-        let decision = intent.decide(&kind.for_rules(), key, stored, fresh, &context)?;
-        let (policies, mut budget) = (self.definitions.policies(), Budget::for_request());
-        let asked = Asked { policies: &policies, options, before: stored };
+        let decision = intent.decide(&kind.for_rules(), key, stored, case.fresh, &context)?;
+        let asked = Asked::new(&case.rules.policies, options, stored, case.namespace);
         let (outcome, warnings, taken) = match decision {
-            Decision::Final(outcome) => {
-                let warnings = asked.judge(None, false, &mut budget)?;
+            Decision::Final(mut outcome) => {
+                self.tell(&mut outcome, stored, context.time_ms);
+                let warnings = asked.judge(None, false, budget)?;
                 (outcome, warnings, Vec::new())
             }
             Decision::Draft(mut draft) => {
                 let status = draft.subresource() == Subresource::Status;
-                let mut said = asked.mutate(&mut draft, &mut budget)?;
-                let done = draft.finish().map_err(convert::refused)?;
+                let mut said = asked.mutate(&mut draft, budget)?;
+                let mut done = draft.finish().map_err(convert::refused)?;
+                self.tell(&mut done.outcome, stored, context.time_ms);
                 let object = done.outcome.object();
-                admit::admit(kind, stored, object, &self.definitions, &mut budget)?;
-                said.extend(asked.judge(Some(object), status, &mut budget)?);
+                admit::admit(kind, stored, object, &case.taken_names(object), budget)?;
+                said.extend(asked.judge(Some(object), status, budget)?);
                 (done.outcome, [done.warnings, said].concat(), done.taken)
             }
         };
@@ -246,12 +280,18 @@ impl Writer {
             let (has, most) = (encoded.len(), self.limits.object_bytes);
             let text =
                 format!("the object would have {has} bytes, the most is {most}; make it smaller, or several");
-            return Err(Refusal::new(Reason::TooLarge, text));
+            let problem = format!("would have {has} bytes, the most is {most}");
+            return Err(Refusal::new(Reason::TooLarge, text).naming("object", problem));
         }
         Ok(Written { outcome, encoded, warnings, taken })
     }
 
-    async fn stored(&self, key: Bytes) -> Result<Option<Object>, Refusal> {
+    pub(super) async fn stored(&self, key: Bytes) -> Result<Option<Object>, Refusal> {
+        Ok(self.stored_sized(key).await?.0)
+    }
+
+    /// Also how many bytes it has.
+    async fn stored_sized(&self, key: Bytes) -> Result<(Option<Object>, usize), Refusal> {
         let read = Range::latest(KeyRange::Single(key));
         let result = match self.reader.store.range_soon(&read) {
             Some(result) => result,
@@ -261,27 +301,13 @@ impl Writer {
             }
         };
         let result = result.map_err(|failure| self.reader.read_failure(failure))?;
-        let Some(kv) = result.kvs.first() else { return Ok(None) };
-        convert::stored(kv).map(Some).ok_or_else(|| {
+        let Some(kv) = result.kvs.first() else { return Ok((None, 0)) };
+        convert::stored(kv).map(|object| (Some(object), kv.value.len())).ok_or_else(|| {
             Refusal::new(
                 Reason::Internal,
                 "what is stored under the object's key is no object; restore a backup",
             )
         })
-    }
-
-    /// A kind that has objects stays defined: without it nobody could read or delete them. One that is created at the same
-    /// moment is not seen; it comes back with the definition.
-    fn check_unused(&self, definition: Option<&Object>) -> Result<(), Refusal> {
-        let Some(kind) = definition.and_then(|it| it.spec["names"]["kind"].as_str()) else { return Ok(()) };
-        let count = Range { count_only: true, ..Range::latest(key::of_kind(kind)) };
-        let found =
-            self.reader.store.range(&count).map_err(|failure| self.reader.read_failure(failure))?.count;
-        if found == 0 {
-            return Ok(());
-        }
-        let text = format!("there are objects of the kind {kind}, {found} of them; delete them first");
-        Err(Refusal::new(Reason::Conflict, text))
     }
 
     /// An owner as this node sees it now, in the namespace of what it owns or in the whole cluster.
@@ -307,27 +333,6 @@ impl Writer {
         let op = hold.map(|hold| KeyOp::Vacate(lease.clone(), hold.epoch));
         Ok(Change { key: lease.hold_key(), read_at, op })
     }
-
-    /// The guard that the namespace of a new object stays as it is: there, and not being deleted. The default one needs no
-    /// object.
-    pub(crate) async fn namespace(&self, key: &Metadata) -> Result<Option<Change>, Refusal> {
-        if key.namespace.is_empty() {
-            return Ok(None);
-        }
-        let name = ObjectName { kind: "Namespace", namespace: "", name: &key.namespace };
-        match self.stored(name.key()).await? {
-            None if key.namespace == "default" => Ok(None),
-            None => Err(Refusal::not_found(name)),
-            Some(found) if found.metadata.deleted_ms.is_some() => {
-                let text = format!("the namespace {} is being deleted; take another one", key.namespace);
-                Err(Refusal::new(Reason::Conflict, text).about(name))
-            }
-            Some(found) => {
-                let read_at = Revision::new(found.metadata.revision);
-                Ok(Some(Change { key: name.key(), read_at, op: None }))
-            }
-        }
-    }
 }
 
 /// Who holds a lease is decided by commits of their own, and the object only tells.
@@ -336,27 +341,99 @@ fn only_coordination() -> Refusal {
     Refusal::invalid(".status", text)
 }
 
+/// One write, and everything it is decided from.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    intent: &'a Intent,
+    kind: &'a Arc<Kind>,
+    key: &'a Metadata,
+    stored: Option<&'a Object>,
+    stored_bytes: usize,
+    fresh: Fresh<'a>,
+    options: &'a Options,
+    rules: &'a Arc<Rulebook>,
+    /// The Namespace it is in, if policies are asked.
+    namespace: Option<&'a Object>,
+    /// What the same request writes before it.
+    beside: &'a [Written],
+}
+
+impl Case<'_> {
+    /// Whether the decision may take longer than an async worker should be kept from its other work, elections among it: a
+    /// definition is compiled, expressions are evaluated, or there is much to look at.
+    fn may_take_long(&self) -> bool {
+        is_rule(self.kind.name())
+            || !self.rules.policies.is_empty()
+            || self.kind.info.custom
+            || self.options.request_bytes > LARGE_BYTES
+            || self.stored_bytes > LARGE_BYTES
+    }
+
+    /// The names that the definition of a kind must not use.
+    fn taken_names(&self, object: &Object) -> TakenNames {
+        if object.kind != KIND_DEFINITION {
+            return TakenNames::default();
+        }
+        let mut taken = self.rules.taken_names(&object.metadata.name);
+        let beside = self.beside.iter().map(|it| it.outcome.object()).filter(|it| it.kind == KIND_DEFINITION);
+        for names in beside.filter_map(|it| serde_json::from_value(it.spec["names"].clone()).ok()) {
+            taken.add(&names);
+        }
+        taken
+    }
+}
+
 /// What a commit would store, and what would be answered.
 #[derive(Default)]
-struct Prepared {
-    changes: Vec<Change>,
-    written: Vec<Written>,
-    /// Namespaces of new objects, which have to stay.
-    namespaces: Vec<Change>,
+pub(super) struct Prepared {
+    pub decided: Decided,
+    pub written: Vec<Written>,
+    /// What new objects stand on, their namespaces for one, and has to stay as it was read.
+    pub held: Vec<Change>,
+    /// Where nothing new may be: in what is deleted, or is marked to be.
+    pub closed: Vec<KeyRange>,
+    /// Of what is to be stored.
+    bytes: usize,
 }
 
 impl Prepared {
     fn makes_namespace(&self, namespace: &str) -> bool {
-        let key = ObjectName { kind: "Namespace", namespace: "", name: namespace }.key();
-        self.changes.iter().any(|it| it.key == key && matches!(it.op, Some(KeyOp::Put(_))))
+        let key = ObjectName { kind: NAMESPACE, namespace: "", name: namespace }.key();
+        self.decided.changes.iter().any(|it| it.key == key && matches!(it.op, Some(KeyOp::Put(_))))
     }
 
-    /// Guards the namespaces that are not guarded by being written.
-    fn hold_namespaces(&mut self) {
-        for namespace in std::mem::take(&mut self.namespaces) {
-            if !self.changes.iter().any(|it| it.key == namespace.key) {
-                self.changes.push(namespace);
+    /// Refuses what is too much before the rest of it is made.
+    fn count(&mut self, written: &Written, most: usize) -> Result<(), Refusal> {
+        if matches!(written.outcome, Outcome::Put(_)) {
+            self.bytes += written.encoded.len();
+        }
+        if self.bytes <= most {
+            return Ok(());
+        }
+        let text = format!("would store more than {most} bytes at once; make it several");
+        Err(Refusal::new(Reason::TooLarge, format!("the request {text}")).naming("writes", text))
+    }
+
+    /// Guards what is not guarded by being written.
+    fn hold(&mut self) {
+        for held in std::mem::take(&mut self.held) {
+            if !self.decided.changes.iter().any(|it| it.key == held.key) {
+                self.decided.changes.push(held);
             }
+        }
+    }
+
+    /// A request does not put anything into what it deletes.
+    fn check_closed(&self) -> Result<(), Refusal> {
+        let is_new = |it: &&Change| it.read_at.is_none() && matches!(it.op, Some(KeyOp::Put(_)));
+        let mut new = self.decided.changes.iter().filter(is_new);
+        let inside = new.find(|it| self.closed.iter().any(|range| range.contains(&it.key)));
+        match inside.and_then(|it| ObjectName::of(&it.key)) {
+            Some(name) => {
+                let text = "its kind or its namespace is deleted by the same request; leave one of both out";
+                Err(Refusal::new(Reason::Conflict, text).about(name))
+            }
+            None => Ok(()),
         }
     }
 }
