@@ -25,7 +25,19 @@ pub fn admit(
     taken: &TakenNames,
     budget: &mut Budget,
 ) -> Result<(), Refusal> {
-    let problems = match &kind.rules {
+    let problems = problems(kind, before, object, taken, budget);
+    if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
+}
+
+/// Everything that the kind does not allow.
+pub fn problems(
+    kind: &Kind,
+    before: Option<&Object>,
+    object: &Object,
+    taken: &TakenNames,
+    budget: &mut Budget,
+) -> Vec<types::FieldProblem> {
+    match &kind.rules {
         Rules::BuiltIn(rules) => {
             let metadata = before.map(|before| typed_metadata(&before.metadata));
             let old = before.zip(metadata.as_ref()).map(|(before, metadata)| parts(before, metadata));
@@ -45,8 +57,7 @@ pub fn admit(
             problems
         }
         Rules::None => Vec::new(),
-    };
-    if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
+    }
 }
 
 /// The same for an object that the server itself makes, of a built-in kind that defines nothing.

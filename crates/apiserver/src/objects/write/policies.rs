@@ -56,14 +56,15 @@ impl<'a> Asked<'a> {
         if let Some(changed) = mutated.object {
             let metadata = setpoint_objects::metadata::from_json(&changed["metadata"])
                 .map_err(|problems| refused(setpoint_objects::Refusal::invalid(problems)))?;
-            draft.mutate(|object| {
+            let change = |object: &mut Object| {
                 object.metadata.labels = metadata.labels;
                 object.metadata.annotations = metadata.annotations;
                 object.metadata.finalizers = metadata.finalizers;
                 object.metadata.owners = metadata.owners;
                 object.spec = changed["spec"].clone();
                 object.status = changed["status"].clone();
-            });
+            };
+            draft.mutate(&mutated.by, change).map_err(refused)?;
         }
         Ok(warnings)
     }

@@ -270,8 +270,13 @@ impl Writer {
             }
             Decision::Draft(mut draft) => {
                 let status = draft.subresource() == Subresource::Status;
-                let mut said = asked.mutate(&mut draft, &mut budget)?;
-                let mut done = draft.finish().map_err(convert::refused)?;
+                let mut said = asked.mutate(&mut draft, &mut budget).map_err(|denied| {
+                    draft.found().iter().fold(denied, |denied, it| denied.naming(&it.path, &it.message))
+                })?;
+                let rest = |object: &Object| {
+                    admit::problems(kind, stored, object, &case.taken_names(object), &mut budget)
+                };
+                let mut done = draft.finish_or(rest).map_err(convert::refused)?;
                 self.tell(&mut done.outcome, stored, context.time_ms);
                 let object = done.outcome.object();
                 admit::admit(kind, stored, object, &case.taken_names(object), &mut budget)?;
