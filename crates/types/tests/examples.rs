@@ -1,30 +1,25 @@
 //! One example per kind. It is what a user would write and what the controllers would report: with as many fields as make
 //! sense together, all of them known, valid, and the same after being read into the Rust types.
 
+mod settle;
+
 use std::path::PathBuf;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use setpoint_objects::{Topology, default};
 use setpoint_types::object::to_json;
 use setpoint_types::{KindType, Object, kinds, registry};
+
+use settle::{fill, topology};
 
 fn example(kind: &str) -> Object {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/examples/{kind}.json"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut object: Object = serde_json::from_str(&text).expect("an object");
     assert_eq!(object.kind, kind);
-    fill(kind, &mut object.spec);
+    fill(&topology(registry::kind(kind).expect("a kind")), &mut object.spec);
     object
-}
-
-fn fill(kind: &str, spec: &mut Value) {
-    let topology = Topology::of_kind(registry::kind(kind).expect("a kind").schema()).expect("a schema");
-    if spec.is_null() {
-        *spec = Value::Object(serde_json::Map::new());
-    }
-    default::fill(spec, &topology, topology.spec()).expect("little");
 }
 
 #[test]
@@ -71,7 +66,7 @@ fn defaults_are_filled_in_once() {
     for kind in registry::kinds() {
         let spec = example(kind.info.name).spec;
         let mut again = spec.clone();
-        fill(kind.info.name, &mut again);
+        fill(&topology(kind), &mut again);
         assert_eq!(again, spec, "{}", kind.info.name);
     }
 }

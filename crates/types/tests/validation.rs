@@ -1,10 +1,13 @@
 //! What is wrong is refused, at the field that is wrong. Each case is an example with one change.
 
+mod settle;
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use setpoint_objects::{Topology, default, immutable, lists};
-use setpoint_types::{Kind, Object, registry};
+use setpoint_objects::{immutable, lists};
+use setpoint_types::{Object, registry};
+use settle::{fill, topology};
 
 fn example(kind: &str) -> Value {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/examples/{kind}.json"));
@@ -26,21 +29,8 @@ fn set(object: &mut Value, pointer: &str, value: Value) {
 
 fn read(json: Value) -> Object {
     let mut object: Object = serde_json::from_value(json).expect("an object");
-    let topology = topology(registry::kind(&object.kind).expect("a kind"));
-    fill(&topology, &mut object.spec);
+    fill(&topology(registry::kind(&object.kind).expect("a kind")), &mut object.spec);
     object
-}
-
-fn topology(kind: &Kind) -> Topology {
-    Topology::of_kind(kind.schema()).expect("a schema")
-}
-
-fn fill(topology: &Topology, spec: &mut Value) {
-    if spec.is_null() {
-        *spec = json!({});
-    }
-    default::drop_nulls(spec, topology, topology.spec());
-    default::fill(spec, topology, topology.spec()).expect("little");
 }
 
 fn paths(old: Option<&Object>, new: &Object) -> Vec<String> {
@@ -573,7 +563,7 @@ fn the_schema_refuses_all_that_the_types_cannot_read() {
                 let mut changed = whole.clone();
                 *changed.pointer_mut(&pointer).unwrap() = value.clone();
                 fill(&topology, &mut changed["spec"]);
-                let (spec, status) = (changed["spec"].take(), changed["status"].take());
+                let [spec, status] = ["spec", "status"].map(|name| changed[name].take());
                 let changed = Object { spec, status, ..object.clone() };
                 for problem in kind.validate(None, &changed) {
                     let whole = problem.path == ".spec" || problem.path == ".status";

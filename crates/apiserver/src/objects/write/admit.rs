@@ -6,7 +6,7 @@ use setpoint_admission::path::Path;
 use setpoint_admission::{Budget, CustomKind, Policy};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
-use setpoint_objects::{Metadata, Object};
+use setpoint_objects::{Metadata, Object, Topology};
 use setpoint_types as types;
 use setpoint_types::kinds::KindDefinitionSpec;
 
@@ -74,7 +74,11 @@ fn defined(before: Option<&Object>, object: &Object, taken: &TakenNames) -> Vec<
             let Ok(spec) = serde_json::from_value::<KindDefinitionSpec>(object.spec.clone()) else {
                 return vec![types::FieldProblem::new(".spec", "cannot be read")];
             };
-            let mut problems = CustomKind::compile(&spec, taken).err().unwrap_or_default();
+            let mut problems = match CustomKind::compile(&spec, taken) {
+                // Without its shape nothing of the kind could be defaulted or merged.
+                Ok(kind) => Topology::of_kind(kind.schema()).err().unwrap_or_default(),
+                Err(problems) => problems,
+            };
             let old =
                 before.and_then(|it| serde_json::from_value::<KindDefinitionSpec>(it.spec.clone()).ok());
             if let Some(old) = old {

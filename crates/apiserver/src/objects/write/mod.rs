@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`writer`] | read, decide, commit; again if a race was lost |
+//! | [`turns`] | writes of one object, one after the other |
 //! | [`intent`] | what one write wants of one object |
 //! | [`request`] | requests as intents, guards and ledger operations |
 //! | [`admit`] | what a kind's rules say about the result |
@@ -29,8 +30,10 @@ pub(crate) mod options;
 mod policies;
 mod request;
 mod told;
+mod turns;
 pub(crate) mod writer;
 
 pub use commit::{ClusterCommits, CommitError, Commits};
 pub use options::Draw;
+pub use turns::Turns;
 pub use writer::{WriteLimits, Writer};

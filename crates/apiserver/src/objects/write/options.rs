@@ -29,6 +29,8 @@ pub struct Options {
     pub fence: Option<Fence>,
     pub dry_run: bool,
     pub validation: FieldValidation,
+    /// Of the whole request.
+    pub request_bytes: usize,
 }
 
 impl Options {
@@ -36,6 +38,7 @@ impl Options {
     pub fn new(
         options: pb::WriteOptions,
         caller: &Caller,
+        request_bytes: usize,
         request: impl FnOnce() -> Vec<u8>,
     ) -> Result<Self, Refusal> {
         let validation = match options.field_validation() {
@@ -54,7 +57,8 @@ impl Options {
             time: Timestamp::default(),
         };
         let (principal, dry_run) = (caller.principal.clone(), options.dry_run);
-        Ok(Self { principal, manager: options.manager, operation, author, fence, dry_run, validation })
+        let manager = options.manager;
+        Ok(Self { principal, manager, operation, author, fence, dry_run, validation, request_bytes })
     }
 }
 
