@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`writer`] | read, decide, commit; again if a race was lost |
 //! | [`intent`] | what one write wants of one object |
+//! | [`parts`] | both parts of one object in one request |
+//! | [`refusals`] | the refusals of several writes, as one |
 //! | [`request`] | requests as intents, guards and ledger operations |
 //! | [`admit`] | what a kind's rules say about the result |
 //! | [`policies`] | what policies make of it |
@@ -26,7 +28,9 @@ pub(crate) mod convert;
 mod giving;
 mod intent;
 pub(crate) mod options;
+mod parts;
 mod policies;
+mod refusals;
 mod request;
 mod told;
 pub(crate) mod writer;
