@@ -48,6 +48,16 @@ async fn a_refused_write_names_its_object() {
 }
 
 #[tokio::test]
+async fn before_a_compaction_the_oldest_kept_revision_is_the_first() {
+    let node = Node::new();
+    let web = create(object("Thing", "web", json!({})));
+    node.writer.create(web, &Caller::default()).await.expect("is created");
+    let key = pb::ObjectKey { kind: "Thing".into(), name: "web".into(), ..pb::ObjectKey::default() };
+    let request = pb::HistoryRequest { key: Some(key), ..pb::HistoryRequest::default() };
+    assert_eq!(node.writer.reader.history(request).await.expect("has a past").oldest_kept, 1);
+}
+
+#[tokio::test]
 async fn what_cannot_be_in_a_list_or_a_watch_is_refused() {
     let node = Node::new();
     let (kind, namespace) = ("Thing".to_owned(), "NO PE".to_owned());

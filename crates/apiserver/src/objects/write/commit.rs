@@ -276,3 +276,14 @@ fn failed(error: ProposeError) -> Refusal {
     // What can never be done does not become possible with time.
     if matches!(reason, Reason::TooLarge | Reason::Internal) { refusal } else { refusal.retry_after(SOON) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_pass_is_to_be_tried_again() {
+        assert_eq!(failed(ProposeError::TooLarge).error().retry_after_ms, 0);
+        assert_eq!(failed(ProposeError::NoLeader).error().retry_after_ms, 500);
+    }
+}
