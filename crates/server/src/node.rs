@@ -18,7 +18,7 @@ use setpoint_apiserver::lease::{Lessor, LessorOptions, Renewals};
 use setpoint_apiserver::load::Load;
 use setpoint_apiserver::metrics::Metrics;
 use setpoint_apiserver::objects::definitions::Definitions;
-use setpoint_apiserver::objects::write::{ClusterCommits, WriteLimits, Writer};
+use setpoint_apiserver::objects::write::{ClusterCommits, Turns, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Catalog, Index, ReadLimits, Reader};
 use setpoint_apiserver::quota::Quota;
 use setpoint_apiserver::replica::{Applier, GenerationError, Generations, Halt, Proposals, Replica};
@@ -253,16 +253,15 @@ fn writer(context: &Context, authorizer: Arc<Authorizer>) -> Writer {
     let (replica, quota) = (context.replica.clone(), context.quota.clone());
     let reader = reader(context);
     let roles = Arc::new(Roles::new(reader.store.clone(), authorizer));
+    #[expect(clippy::disallowed_methods, reason = "the one place where uids and generated names come from")]
+    let draw = Arc::new(rand::random::<u128>);
     Writer {
         reader,
         roles,
+        turns: Arc::new(Turns::new(draw() as u64)),
         commits: Arc::new(ClusterCommits { replica, quota }),
         clock: Arc::new(SystemClock),
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place where uids and generated names come from"
-        )]
-        draw: Arc::new(rand::random::<u128>),
+        draw,
         limits: WriteLimits::default(),
     }
 }

@@ -6,10 +6,10 @@
 //! `make` lines are not run; their targets have to exist. Blocks with `etcdctl` need one (`scripts/etcd-peer`) and are
 //! passed over, with a line that says so, where there is none.
 //!
-//! What waits (`setpointd health`, a loop that says `until`) may take its time, and a node that finds an election under way
-//! is started again, as a supervisor would do. Every other command has to work at once.
+//! A command is tried until it succeeds, as a reader would who waits for an election or for a node that still catches up.
 //!
-//! The nodes have a small quota, and it is used up before the documents tell how to make room.
+//! The nodes have a small quota, and it is used up before the documents tell how to make room. That recipe has to work at
+//! once, line by line.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -196,11 +196,11 @@ impl Desk {
                 self.running.push(Running::Shell(shell));
             } else if command.contains(" watch ") {
                 // Goes on until it is interrupted, which is what has to be seen of it.
-                self.at_once(&format!("{variables}timeout 3 {} || test $? = 124", command.trim()));
-            } else if command.contains("setpointd health ") || command.starts_with("until ") {
-                self.patiently(&script);
-            } else {
+                self.patiently(&format!("{variables}timeout 3 {} || test $? = 124", command.trim()));
+            } else if block.contains("alarm disarm") && !command.starts_with("until ") {
                 self.at_once(&script);
+            } else {
+                self.patiently(&script);
             }
         }
         if block.contains("alarm disarm") {

@@ -67,7 +67,7 @@ impl Ask {
             ..Default::default()
         };
         let bytes = || [b"acquire", &request.encode_to_vec()[..]].concat();
-        let options = Options::new(wire, caller, bytes)?;
+        let options = Options::new(wire, caller, 0, bytes)?;
         let preferred = if request.preferred_holder.is_empty() {
             String::new()
         } else {

@@ -29,7 +29,14 @@ impl Coordinator {
                 if ttl > 0 {
                     let ttl_seconds = u32::try_from(ttl).unwrap_or(u32::MAX);
                     let pb::KeepAliveRequest { namespace, lease, epoch, .. } = request;
-                    return Ok(pb::KeepAliveResponse { namespace, lease, held: true, epoch, ttl_seconds });
+                    return Ok(pb::KeepAliveResponse {
+                        namespace,
+                        lease,
+                        held: true,
+                        epoch,
+                        ttl_seconds,
+                        error: None,
+                    });
                 }
             }
             if current {
@@ -48,7 +55,7 @@ impl Coordinator {
     ) -> Result<pb::KeepAliveResponse, Refusal> {
         let moment = self.moment(lease).await?;
         let epoch = moment.hold.map_or(moment.epoch, |hold| hold.epoch).0;
-        Ok(pb::KeepAliveResponse { namespace, lease: name, held: false, epoch, ttl_seconds: 0 })
+        Ok(pb::KeepAliveResponse { namespace, lease: name, held: false, epoch, ttl_seconds: 0, error: None })
     }
 
     async fn hold(&self, lease: &LeaseName) -> Result<Option<Hold>, Refusal> {

@@ -23,7 +23,7 @@ impl Coordinator {
         let lease = lease_name(&request.namespace, &request.lease)?;
         let holder = holder_name(request.holder)?;
         let wire = pb::WriteOptions { manager: object::MANAGER.to_owned(), ..Default::default() };
-        let options = Options::new(wire, caller, Vec::new)?;
+        let options = Options::new(wire, caller, 0, Vec::new)?;
         let (mut current, mut observed) = (false, Observed::new());
         for _ in 0..self.limits.attempts {
             let moment = self.moment(&lease).await?;

@@ -56,12 +56,17 @@ impl Coordination for CoordinationService {
         let caller = gate.caller(&request);
         let keep = move |request: Result<pb::KeepAliveRequest, Status>| {
             let needs = |it: &pb::KeepAliveRequest| updating(&coordinator, &it.namespace, &it.lease);
-            let request = request.and_then(|it| {
-                gate.check(&caller, || needs(&it))?;
-                Ok(it)
-            });
+            let request = request.map(|it| (gate.check(&caller, || needs(&it)), it));
             let coordinator = coordinator.clone();
-            async move { Ok(coordinator.keep_alive(request?).await?) }
+            async move {
+                let (allowed, request) = request?;
+                let (namespace, lease) = (request.namespace.clone(), request.lease.clone());
+                let kept = match allowed {
+                    Ok(()) => coordinator.keep_alive(request).await,
+                    Err(denied) => Err(denied.into()),
+                };
+                one_of_many(kept, namespace, lease)
+            }
         };
         // In the order asked, although the leader is asked about many at once.
         let answers = request.into_inner().map(keep).buffered(in_flight);
@@ -90,6 +95,21 @@ impl Coordination for CoordinationService {
         let request = request.into_inner();
         self.gate.check(&caller, || vec![Need::all(Verb::List, LEASE, &request.namespace)])?;
         Ok(Response::new(self.coordinator.holders(request).await?))
+    }
+}
+
+/// A request that is wrong by itself must not end the stream that keeps all the others.
+fn one_of_many(
+    kept: Result<pb::KeepAliveResponse, Refusal>,
+    namespace: String,
+    lease: String,
+) -> Result<pb::KeepAliveResponse, Status> {
+    match kept {
+        Err(refusal) if matches!(refusal.reason(), Reason::Invalid | Reason::Forbidden) => {
+            let error = Some(refusal.into_error());
+            Ok(pb::KeepAliveResponse { namespace, lease, error, ..pb::KeepAliveResponse::default() })
+        }
+        kept => Ok(kept?),
     }
 }
 

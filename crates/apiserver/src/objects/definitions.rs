@@ -51,6 +51,8 @@ pub struct Definitions {
     current: RwLock<Option<Arc<Rulebook>>>,
     /// Also keeps two refreshes from overtaking each other.
     compiled: Mutex<Compiled>,
+    /// Whoever needs the newest rules waits here for the one who compiles them, and not each on a thread of its own.
+    gate: tokio::sync::Mutex<()>,
 }
 
 /// The rules in force at a revision of their key, or at a later one: then the guard on that revision fails.
@@ -90,7 +92,13 @@ type Known<T> = BTreeMap<Bytes, (Revision, Option<Arc<T>>)>;
 
 impl Definitions {
     pub fn new(store: Arc<Store>, catalog: Arc<Catalog>) -> Self {
-        Self { store, catalog, current: RwLock::default(), compiled: Mutex::default() }
+        Self {
+            store,
+            catalog,
+            current: RwLock::default(),
+            compiled: Mutex::default(),
+            gate: Default::default(),
+        }
     }
 
     /// The rules, if they are those of this node's copy.
@@ -193,6 +201,10 @@ impl Reader {
     /// The rules as this node's copy has them now. Compiling is not done by the async workers: it may take longer than an
     /// election.
     pub async fn rules(&self) -> Result<Arc<Rulebook>, Refusal> {
+        if let Some(book) = self.definitions.in_force() {
+            return Ok(book);
+        }
+        let _one = self.definitions.gate.lock().await;
         if let Some(book) = self.definitions.in_force() {
             return Ok(book);
         }

@@ -90,8 +90,34 @@ impl Reader {
     }
 }
 
+/// Does what may take long while another thread takes over from this async worker. In a runtime of a single thread, as in
+/// tests, there is nobody to take over.
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 /// Runs a read that may take long outside the async workers.
 pub async fn blocking<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     let stopping = |_| Refusal::new(Reason::Unavailable, "this node is stopping; try another one");
     tokio::task::spawn_blocking(read).await.map_err(stopping)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn others_go_on_while_something_takes_long() {
+        let (done, waits) = mpsc::channel();
+        let long = tokio::spawn(async move { aside(|| waits.recv_timeout(Duration::from_secs(60))) });
+        tokio::spawn(async move { done.send(()) });
+        let answer = long.await.expect("no panic");
+        assert_eq!(answer, Ok(()), "the only worker was held up");
+    }
 }

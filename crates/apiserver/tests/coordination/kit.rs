@@ -12,7 +12,7 @@ use setpoint_apiserver::access::Roles;
 use setpoint_apiserver::coordination::{CoordinationLimits, Coordinator, Keeper, expiry};
 use setpoint_apiserver::lease::{Deadlines, LeaseTime, Lifetime, Observed};
 use setpoint_apiserver::objects::definitions::Definitions;
-use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
+use setpoint_apiserver::objects::write::{CommitError, Commits, Turns, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::{Halt, ProposeError};
 use setpoint_apiserver::watch::Hub;
@@ -178,6 +178,7 @@ impl Node {
             reader,
             commits: local.clone(),
             clock: local.clone(),
+            turns: Arc::new(Turns::new(0)),
             draw: Arc::new(draw),
             limits: WriteLimits::default(),
         };

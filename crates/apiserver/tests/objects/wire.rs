@@ -12,7 +12,7 @@ use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_api::status::error_of;
 use setpoint_apiserver::access::{Gate, Roles};
 use setpoint_apiserver::objects::ObjectsService;
-use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
+use setpoint_apiserver::objects::write::{CommitError, Commits, Turns, WriteLimits, Writer};
 use setpoint_consensus::SystemClock;
 use setpoint_store::Committed;
 use setpoint_store::commit::Commit;
@@ -40,6 +40,7 @@ async fn serve(node: &Node) -> ObjectsClient<Channel> {
         roles: Arc::new(Roles::new(node.reader.store.clone(), Arc::new(Authorizer::off()))),
         commits: Arc::new(Nowhere),
         clock: Arc::new(SystemClock),
+        turns: Arc::new(Turns::new(0)),
         draw: Arc::new(|| 0),
         limits: WriteLimits::default(),
     };

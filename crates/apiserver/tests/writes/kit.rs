@@ -13,7 +13,7 @@ use setpoint_apiserver::access::Roles;
 use setpoint_apiserver::coordination::Keeper;
 use setpoint_apiserver::lease::{LeaseTime, Observed};
 use setpoint_apiserver::objects::definitions::Definitions;
-use setpoint_apiserver::objects::write::{CommitError, Commits, WriteLimits, Writer};
+use setpoint_apiserver::objects::write::{CommitError, Commits, Turns, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Barrier, Catalog, Index, Kind, ReadLimits, Reader, Refusal};
 use setpoint_apiserver::replica::{Halt, ProposeError};
 use setpoint_apiserver::watch::Hub;
@@ -160,8 +160,15 @@ impl Node {
             roles,
             commits: local.clone(),
             clock: local.clone(),
+            turns: Arc::new(Turns::new(0)),
             draw: Arc::new(move || u128::from(drawn.fetch_add(1, Ordering::Relaxed))),
-            limits: WriteLimits { object_bytes: 4_000, transaction_writes: 8, attempts: 4, definitions: 6 },
+            limits: WriteLimits {
+                object_bytes: 4_000,
+                transaction_writes: 8,
+                request_bytes: 9_000,
+                attempts: 4,
+                definitions: 6,
+            },
         };
         Self { writer, local }
     }

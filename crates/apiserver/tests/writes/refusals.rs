@@ -62,7 +62,7 @@ async fn what_cannot_be_in_a_list_or_a_watch_is_refused() {
     let node = Node::new();
     let (kind, namespace) = ("Thing".to_owned(), "NO PE".to_owned());
     let list = pb::ListRequest { kind: kind.clone(), namespace: namespace.clone(), ..Default::default() };
-    let refused = node.writer.reader.list(list).await.err().expect("no such namespace can be");
+    let refused = node.writer.reader.list(list).await.expect_err("no such namespace can be");
     assert_eq!(refused.reason(), Reason::Invalid);
     let watch = pb::WatchRequest { kind: kind.clone(), namespace, ..Default::default() };
     let refused = node.writer.reader.watch(watch).await.err().expect("no such namespace can be");

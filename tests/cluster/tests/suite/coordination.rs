@@ -6,7 +6,7 @@ use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::status::error_of;
 use setpoint_cluster_tests::client::Client;
-use setpoint_cluster_tests::testbed::{Testbed, patiently};
+use setpoint_cluster_tests::testbed::{Setup, Testbed, patiently};
 use tonic::Status;
 
 const LEASE: &str = "duty";
@@ -140,4 +140,24 @@ async fn a_hold_outlives_the_leader_and_ends_once_nobody_keeps_it() {
     assert_eq!(refused(&bed.clients[leader], "later", held.epoch).await, Reason::Fenced);
     bed.hashes_agree(0).await;
     bed.no_panics();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_keep_alive_does_not_end_the_stream_of_the_others() {
+    let bed = Testbed::start_with("a_bad_keep_alive", Setup::of(1)).await;
+    let client = &bed.clients[0];
+    let epoch = patiently(|| acquire(client, "one", 0)).await.epoch;
+    let request = |lease: &str| pb::KeepAliveRequest {
+        lease: lease.into(),
+        holder: "one".into(),
+        epoch,
+        ..Default::default()
+    };
+    let requests = tokio_stream::iter([request("NO SUCH NAME"), request(LEASE)]);
+    let mut answers = client.coordination().keep_alive(requests).await.expect("a stream").into_inner();
+    let bad = answers.message().await.expect("an answer").expect("the first");
+    let error = bad.error.expect("it is wrong");
+    assert_eq!((bad.held, error.reason()), (false, Reason::Invalid), "{error:?}");
+    let good = answers.message().await.expect("an answer").expect("the second");
+    assert!(good.held && good.error.is_none(), "{good:?}");
 }

@@ -8,6 +8,7 @@ use setpoint_cluster_tests::dump::watch_all;
 use setpoint_cluster_tests::metrics::Scrape;
 use setpoint_cluster_tests::testbed::{Setup, Testbed, patiently};
 use setpoint_cluster_tests::wire::call;
+use setpoint_etcd_tests::cluster::scratch_directory;
 use tonic::Status;
 
 /// Waits until a series of a node satisfies the condition.
@@ -202,7 +203,10 @@ async fn watches_show_also_those_that_lag_or_are_overtaken() {
 /// A name that no longer exists, or never did, would be waited for in vain by whoever alerts on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_metric_that_the_documents_name_is_there() {
-    let bed = Testbed::start_with("every_metric_that_the_documents_name", Setup::of(1)).await;
+    let folder = scratch_directory().expect("a folder");
+    let audit = folder.path().join("audit.log");
+    let setup = Setup::of(1).with(&["--audit-file", audit.to_str().expect("text")]);
+    let bed = Testbed::start_with("every_metric_that_the_documents_name", setup).await;
     bed.clients[0].put("k", "v").await.expect("put");
     let scrape = Scrape::of(&bed.cluster.nodes()[0].http).await.expect("metrics");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -252,7 +252,7 @@ fn no_space() -> Refusal {
 }
 
 /// What a client waits before it asks a busy or leaderless cluster again.
-const SOON: Duration = Duration::from_millis(500);
+pub const SOON: Duration = Duration::from_millis(500);
 
 fn failed(error: ProposeError) -> Refusal {
     let (reason, text) = match error {

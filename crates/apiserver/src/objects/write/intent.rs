@@ -62,14 +62,24 @@ impl Intent {
         }
     }
 
-    /// Namespace and name, completed. `suffix` completes a name that is to be generated.
-    pub fn key(&self, kind: &Kind<'_>, suffix: &str) -> Result<Metadata, Refusal> {
-        let named = match self {
+    /// Namespace and name as the request has them.
+    pub fn names(&self) -> (&str, &str) {
+        let key = self.named_key();
+        (&key.namespace, &key.name)
+    }
+
+    fn named_key(&self) -> &Metadata {
+        match self {
             Self::Create(incoming) | Self::Update(incoming, _) | Self::Apply(incoming, _) => {
                 &incoming.object.metadata
             }
             Self::Patch(target, _) | Self::Delete(target, _) => &target.key,
-        };
+        }
+    }
+
+    /// Namespace and name, completed. `suffix` completes a name that is to be generated.
+    pub fn key(&self, kind: &Kind<'_>, suffix: &str) -> Result<Metadata, Refusal> {
+        let named = self.named_key();
         let mut key = Metadata {
             namespace: named.namespace.clone(),
             name: named.name.clone(),
@@ -83,15 +93,11 @@ impl Intent {
 
     /// A refusal says which object it is about, as far as the request does.
     pub fn named(&self, refusal: Refusal) -> Refusal {
-        let (Self::Create(Incoming { object: Object { metadata: key, .. }, .. })
-        | Self::Update(Incoming { object: Object { metadata: key, .. }, .. }, _)
-        | Self::Apply(Incoming { object: Object { metadata: key, .. }, .. }, _)
-        | Self::Patch(Target { key, .. }, _)
-        | Self::Delete(Target { key, .. }, _)) = self;
+        let (namespace, name) = self.names();
         if refusal.error().object.is_some() {
             return refusal;
         }
-        refusal.about(ObjectName { kind: self.kind(), namespace: &key.namespace, name: &key.name })
+        refusal.about(ObjectName { kind: self.kind(), namespace, name })
     }
 
     /// Which part of the object it is about.

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`writer`] | read, decide, commit; again if a race was lost |
+//! | [`turns`] | writes of one object, one after the other |
 //! | [`intent`] | what one write wants of one object |
 //! | [`parts`] | both parts of one object in one request |
 //! | [`refusals`] | the refusals of several writes, as one |
@@ -33,8 +34,10 @@ mod policies;
 mod refusals;
 mod request;
 mod told;
+mod turns;
 pub(crate) mod writer;
 
 pub use commit::{ClusterCommits, CommitError, Commits};
 pub use options::Draw;
+pub use turns::Turns;
 pub use writer::{WriteLimits, Writer};

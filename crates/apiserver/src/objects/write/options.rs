@@ -31,6 +31,8 @@ pub struct Options {
     pub fence: Option<Fence>,
     pub dry_run: bool,
     pub validation: FieldValidation,
+    /// Of the whole request.
+    pub request_bytes: usize,
     pub notes: Notes,
 }
 
@@ -39,6 +41,7 @@ impl Options {
     pub fn new(
         options: pb::WriteOptions,
         caller: &Caller,
+        request_bytes: usize,
         request: impl FnOnce() -> Vec<u8>,
     ) -> Result<Self, Refusal> {
         let validation = match pb::write_options::FieldValidation::try_from(options.field_validation) {
@@ -59,7 +62,7 @@ impl Options {
         };
         let (principal, dry_run) = (caller.principal.clone(), options.dry_run);
         let (manager, notes) = (options.manager, Notes::default());
-        Ok(Self { principal, manager, operation, author, fence, dry_run, validation, notes })
+        Ok(Self { principal, manager, operation, author, fence, dry_run, validation, request_bytes, notes })
     }
 }
 

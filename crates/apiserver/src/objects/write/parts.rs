@@ -28,8 +28,8 @@ impl Written {
 }
 
 impl Prepared {
-    /// The object as the request has left it so far; none if it has not come to it. Refused if it wrote this part of it.
-    pub(super) fn earlier(&self, key: &Bytes, intent: &Intent) -> Result<Option<Object>, Refusal> {
+    /// The object as the request has left it so far, and how large; none if it has not come to it. Refused if it wrote this part of it.
+    pub(super) fn earlier(&self, key: &Bytes, intent: &Intent) -> Result<Option<(Object, usize)>, Refusal> {
         if !self.decided.changes.iter().any(|it| it.key == *key) {
             return Ok(None);
         }
@@ -37,7 +37,7 @@ impl Prepared {
         let goes_on = matches!(intent, Intent::Update(..) | Intent::Apply(..) | Intent::Patch(..))
             && earlier.iter().all(|it| it.part != intent.part() && !matches!(it.outcome, Outcome::Gone(_)));
         match earlier.last() {
-            Some(last) if goes_on => Ok(Some(last.outcome.object().clone())),
+            Some(last) if goes_on => Ok(Some((last.outcome.object().clone(), last.encoded.len()))),
             _ => {
                 let text =
                     "an object is written twice; make it one write, or one of the status and one of the rest";

@@ -266,7 +266,7 @@ fn options(
     caller: &Caller,
 ) -> Result<Options, Refusal> {
     let bytes = || [method.as_bytes(), &request.encode_to_vec()].concat();
-    Options::new(options.unwrap_or_default(), caller, bytes)
+    Options::new(options.unwrap_or_default(), caller, request.encoded_len(), bytes)
 }
 
 fn object(object: Option<pb::Object>) -> Result<pb::Object, Refusal> {

@@ -28,13 +28,14 @@ use super::intent::{Decision, Intent};
 use super::options::{Draw, Options};
 use super::policies::Asked;
 use super::refusals::Refusals;
+use super::turns::Turns;
 use crate::access::Roles;
 use crate::coordination::LEASE;
 use crate::objects::catalog::Kind;
 use crate::objects::definitions::{KIND_DEFINITION, Rulebook, is_rule};
 use crate::objects::error::Refusal;
 use crate::objects::key::ObjectName;
-use crate::objects::reader::{Reader, blocking};
+use crate::objects::reader::{Reader, aside, blocking};
 use crate::replica::ProposeError;
 
 #[derive(Clone)]
@@ -42,6 +43,7 @@ pub struct Writer {
     pub reader: Reader,
     pub commits: Arc<dyn Commits>,
     pub roles: Arc<Roles>,
+    pub turns: Arc<Turns>,
     pub clock: Arc<dyn Clock>,
     pub draw: Draw,
     pub limits: WriteLimits,
@@ -53,6 +55,8 @@ pub struct WriteLimits {
     pub object_bytes: usize,
     /// Writes and guards of one transaction.
     pub transaction_writes: usize,
+    /// Bytes of everything one request stores.
+    pub request_bytes: usize,
     /// How often a write that lost a race is decided anew.
     pub attempts: usize,
     /// Definitions of kinds, and as many policies: every node compiles all of them.
@@ -61,9 +65,18 @@ pub struct WriteLimits {
 
 impl Default for WriteLimits {
     fn default() -> Self {
-        Self { object_bytes: 1 << 20, transaction_writes: 512, attempts: 8, definitions: 1_000 }
+        Self {
+            object_bytes: 1 << 20,
+            transaction_writes: 512,
+            request_bytes: 4 << 20,
+            attempts: 32,
+            definitions: 1_000,
+        }
     }
 }
+
+/// Of a request or a stored object: deciding on less takes well under a millisecond.
+const LARGE_BYTES: usize = 16 << 10;
 
 /// What became of one intent.
 #[derive(Clone, Debug)]
@@ -89,6 +102,7 @@ impl Writer {
     /// Does everything a request wants at one revision, or nothing.
     pub async fn write(&self, intents: &[Intent], extra: &Extra, options: &Options) -> Result<Done, Refusal> {
         self.prove_roles(intents).await?;
+        let _turn = self.turns.take(intents).await;
         let mut current = false;
         let mut draws = 0;
         for _ in 0..self.limits.attempts {
@@ -143,8 +157,8 @@ impl Writer {
                 },
             }
         }
-        let text = "others changed the object faster than this write could; try again, or name the revision you read";
-        Err(Refusal::new(Reason::Conflict, text))
+        let text = "others changed the object faster than this write could; nothing was written, try again";
+        Err(Refusal::new(Reason::Unavailable, text).retry_after(commit::SOON))
     }
 
     /// What the commit of a dry run would come to.
@@ -179,10 +193,12 @@ impl Writer {
         rules: &Arc<Rulebook>,
     ) -> Result<Prepared, Refusal> {
         let (mut prepared, mut refusals) = (Prepared::default(), Refusals::default());
+        let mut budget = Budget::for_request();
         prepared.decided.rules = rules.revision;
         options.notes.forget();
         for (at, intent) in intents.iter().enumerate() {
-            if let Err(refusal) = self.prepare_one(intent, options, rules, &mut prepared).await {
+            let decided = self.prepare_one(intent, options, rules, &mut prepared, &mut budget).await;
+            if let Err(refusal) = decided {
                 refusals.add(extra.placed(at, intent.named(refusal)));
             }
             if refusals.is_enough() {
@@ -201,6 +217,7 @@ impl Writer {
         options: &Options,
         rules: &Arc<Rulebook>,
         prepared: &mut Prepared,
+        budget: &mut Budget,
     ) -> Result<(), Refusal> {
         let kind = self.reader.catalog.served(intent.kind())?;
         let (uid, suffix) = (uid((self.draw)()), suffix((self.draw)()));
@@ -211,9 +228,9 @@ impl Writer {
         }
         let earlier = prepared.earlier(&stored_key, intent)?;
         let again = earlier.is_some();
-        let stored = match earlier {
-            Some(object) => Some(object),
-            None => self.stored(stored_key.clone()).await?,
+        let (stored, stored_bytes) = match earlier {
+            Some((object, bytes)) => (Some(object), bytes),
+            None => self.stored_sized(stored_key.clone()).await?,
         };
         let read_at = Revision::new(stored.as_ref().map_or(0, |it| it.metadata.revision));
         let stored = match intent {
@@ -227,13 +244,18 @@ impl Writer {
             kind: &kind,
             key: &key,
             stored: stored.as_ref(),
+            stored_bytes,
             fresh: Fresh { uid: &uid, suffix: &suffix },
             options,
             rules,
             namespace: space.as_ref().and_then(Option::as_ref),
             beside: &prepared.written,
         };
-        let written = if is_rule(kind.name()) { self.decide_aside(case).await? } else { self.decide(&case)? };
+        let written = match case.may_take_long() {
+            true => aside(|| self.decide(&case, budget))?,
+            false => self.decide(&case, budget)?,
+        };
+        prepared.count(&written, self.limits.request_bytes)?;
         if stored.is_none() {
             self.check_room(&kind, &prepared.written)?;
             self.check_place(&key, space, prepared).await?;
@@ -270,31 +292,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The same decision outside the async workers: a definition is compiled, which may take as long as an election.
-    async fn decide_aside(&self, case: Case<'_>) -> Result<Written, Refusal> {
-        let (this, intent, options) = (self.clone(), case.intent.clone(), case.options.clone());
-        let (kind, key, rules) = (case.kind.clone(), case.key.clone(), case.rules.clone());
-        let (stored, namespace) = (case.stored.cloned(), case.namespace.cloned());
-        let (uid, suffix) = (case.fresh.uid.to_owned(), case.fresh.suffix.to_owned());
-        let beside = case.beside.to_vec();
-        let decide = move || {
-            this.decide(&Case {
-                intent: &intent,
-                kind: &kind,
-                key: &key,
-                stored: stored.as_ref(),
-                fresh: Fresh { uid: &uid, suffix: &suffix },
-                options: &options,
-                rules: &rules,
-                namespace: namespace.as_ref(),
-                beside: &beside,
-            })
-        };
-        blocking(decide).await?
-    }
-
     /// What an intent and the kind's rules make of the stored object.
-    fn decide(&self, case: &Case<'_>) -> Result<Written, Refusal> {
+    fn decide(&self, case: &Case<'_>, budget: &mut Budget) -> Result<Written, Refusal> {
         let Case { intent, kind, key, stored, options, .. } = *case;
         let lookup = |owner: &OwnerReference| self.owner(owner, &key.namespace);
         let context = Context {
@@ -304,22 +303,21 @@ impl Writer {
             owners: &lookup,
         };
         let decision = intent.decide(&kind.for_rules(), key, stored, case.fresh, &context)?;
-        let mut budget = Budget::for_request();
         let asked = Asked::new(&case.rules.policies, options, stored, case.namespace);
         let (outcome, warnings, taken) = match decision {
             Decision::Final(mut outcome) => {
                 self.tell(&mut outcome, stored, context.time_ms);
-                let warnings = asked.judge(None, false, &mut budget)?;
+                let warnings = asked.judge(None, false, budget)?;
                 (outcome, warnings, Vec::new())
             }
             Decision::Draft(mut draft) => {
                 let status = draft.subresource() == Subresource::Status;
-                let mut said = asked.mutate(&mut draft, &mut budget)?;
+                let mut said = asked.mutate(&mut draft, budget)?;
                 let mut done = draft.finish().map_err(convert::refused)?;
                 self.tell(&mut done.outcome, stored, context.time_ms);
                 let object = done.outcome.object();
-                admit::admit(kind, stored, object, &case.taken_names(object), &mut budget)?;
-                said.extend(asked.judge(Some(object), status, &mut budget)?);
+                admit::admit(kind, stored, object, &case.taken_names(object), budget)?;
+                said.extend(asked.judge(Some(object), status, budget)?);
                 (done.outcome, [done.warnings, said].concat(), done.taken)
             }
         };
@@ -335,6 +333,11 @@ impl Writer {
     }
 
     pub(super) async fn stored(&self, key: Bytes) -> Result<Option<Object>, Refusal> {
+        Ok(self.stored_sized(key).await?.0)
+    }
+
+    /// Also how many bytes it has.
+    async fn stored_sized(&self, key: Bytes) -> Result<(Option<Object>, usize), Refusal> {
         let read = Range::latest(KeyRange::Single(key));
         let result = match self.reader.store.range_soon(&read) {
             Some(result) => result,
@@ -344,8 +347,8 @@ impl Writer {
             }
         };
         let result = result.map_err(|failure| self.reader.read_failure(failure))?;
-        let Some(kv) = result.kvs.first() else { return Ok(None) };
-        convert::stored(kv).map(Some).ok_or_else(|| {
+        let Some(kv) = result.kvs.first() else { return Ok((None, 0)) };
+        convert::stored(kv).map(|object| (Some(object), kv.value.len())).ok_or_else(|| {
             Refusal::new(
                 Reason::Internal,
                 "what is stored under the object's key is no object; restore a backup",
@@ -391,6 +394,7 @@ struct Case<'a> {
     kind: &'a Arc<Kind>,
     key: &'a Metadata,
     stored: Option<&'a Object>,
+    stored_bytes: usize,
     fresh: Fresh<'a>,
     options: &'a Options,
     rules: &'a Arc<Rulebook>,
@@ -401,6 +405,16 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// Whether the decision may take longer than an async worker should be kept from its other work, elections among it: a
+    /// definition is compiled, expressions are evaluated, or there is much to look at.
+    fn may_take_long(&self) -> bool {
+        is_rule(self.kind.name())
+            || !self.rules.policies.is_empty()
+            || self.kind.info.custom
+            || self.options.request_bytes > LARGE_BYTES
+            || self.stored_bytes > LARGE_BYTES
+    }
+
     /// The names that the definition of a kind must not use.
     fn taken_names(&self, object: &Object) -> TakenNames {
         if object.kind != KIND_DEFINITION {
@@ -424,12 +438,26 @@ pub(super) struct Prepared {
     pub held: Vec<Change>,
     /// Where nothing new may be: in what is deleted, or is marked to be.
     pub closed: Vec<KeyRange>,
+    /// Of what is to be stored.
+    bytes: usize,
 }
 
 impl Prepared {
     fn makes_namespace(&self, namespace: &str) -> bool {
         let key = ObjectName { kind: NAMESPACE, namespace: "", name: namespace }.key();
         self.decided.changes.iter().any(|it| it.key == key && matches!(it.op, Some(KeyOp::Put(_))))
+    }
+
+    /// Refuses what is too much before the rest of it is made.
+    fn count(&mut self, written: &Written, most: usize) -> Result<(), Refusal> {
+        if matches!(written.outcome, Outcome::Put(_)) {
+            self.bytes += written.encoded.len();
+        }
+        if self.bytes <= most {
+            return Ok(());
+        }
+        let text = format!("would store more than {most} bytes at once; make it several");
+        Err(Refusal::new(Reason::TooLarge, format!("the request {text}")).naming("writes", text))
     }
 
     /// Guards what is not guarded by being written.
