@@ -46,9 +46,6 @@ pub const SCHEMA_DEPTH_MAX: usize = 40;
 /// Schemas below `anyOf` and its like. Each may be tried on the same value, so they multiply a validation's time.
 pub const SCHEMA_ALTERNATIVES_MAX: usize = 256;
 
-/// What defaults may add to one object, so that a small object cannot be blown up by a large default.
-pub const DEFAULTED_BYTES_MAX: usize = 1 << 20;
-
 /// Rules of one kind, wherever they are attached.
 pub const RULES_MAX: usize = 256;
 

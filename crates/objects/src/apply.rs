@@ -32,8 +32,8 @@ pub struct Applied {
 /// Why an apply is refused.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotApplied {
-    /// Lists that break their own rules.
-    Invalid(Vec<FieldProblem>),
+    /// Lists that break their own rules. What they would have come to, each as one value, has perhaps more problems.
+    Invalid { problems: Vec<FieldProblem>, document: Value },
     /// Others own what would change.
     Conflicts(Vec<FieldConflict>),
 }
@@ -49,12 +49,12 @@ pub fn apply(
 ) -> Result<Applied, NotApplied> {
     let writer = &Writer { operation: Operation::Apply, ..*writer };
     let problems = list_problems(topology, &config);
-    if !problems.is_empty() {
-        return Err(NotApplied::Invalid(problems));
-    }
     let wanted = FieldSet::of(topology, &config);
     let mut document = if live.is_object() { live.clone() } else { Value::Object(serde_json::Map::new()) };
     merge_documents(topology, &mut document, config);
+    if !problems.is_empty() {
+        return Err(NotApplied::Invalid { problems, document });
+    }
     let touched = Changes::of_documents(topology, live, &document).touched().print();
     let names = wanted.print();
 
@@ -94,11 +94,11 @@ fn remove_dropped(
     let keep = sets.iter().fold(wanted, |keep, set| keep.union(set));
     let free = dropped.free_of(&keep);
     free.remove_from(topology, document, &keep);
-    for path in dropped.difference(&free).difference(&keep).paths() {
-        if matches!(path.last(), Some(Step::Item(_))) {
-            let heirs = others.iter_mut().zip(&sets).filter(|(_, set)| set.at(&path).is_some());
-            heirs.for_each(|(entry, _)| entry.gain(vec![Step::print(&path)]));
-        }
+    let left = dropped.difference(&free).difference(&keep).paths();
+    let items: Vec<_> = left.into_iter().filter(|path| matches!(path.last(), Some(Step::Item(_)))).collect();
+    for (entry, set) in others.iter_mut().zip(&sets) {
+        let inherited = items.iter().filter(|path| set.at(path).is_some());
+        entry.gain(inherited.map(|path| Step::print(path)).collect());
     }
 }
 

@@ -48,6 +48,43 @@ pub(crate) fn depth(value: &Value) -> usize {
     }
 }
 
+/// About how many bytes of JSON, and how deep.
+pub(crate) fn size(value: &Value) -> (usize, usize) {
+    let join = |(bytes, depth): (usize, usize), (more, deep): (usize, usize)| (bytes + more, depth.max(deep));
+    let (bytes, depth) = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => return (8, 0),
+        Value::String(text) => return (text.len() + 3, 0),
+        Value::Array(array) => array.iter().map(size).fold((2, 0), join),
+        Value::Object(object) => {
+            object.iter().map(|(name, value)| join((name.len() + 4, 0), size(value))).fold((2, 0), join)
+        }
+    };
+    (bytes, depth + 1)
+}
+
+/// A number without a fraction is an integer, however it is written: JSON Schema says so, and everything that is stored is
+/// written in one way.
+fn number(value: f64) -> Value {
+    const I64_END: f64 = 9_223_372_036_854_775_808.0;
+    const U64_END: f64 = 18_446_744_073_709_551_616.0;
+    match value {
+        _ if value.fract() != 0.0 => value.into(),
+        _ if (-I64_END..I64_END).contains(&value) => (value as i64).into(),
+        _ if (0.0..U64_END).contains(&value) => (value as u64).into(),
+        _ => value.into(),
+    }
+}
+
+/// The same for all numbers of a value that came from elsewhere.
+pub(crate) fn settle_numbers(value: &mut Value) {
+    match value {
+        Value::Number(written) if written.is_f64() => *value = written.as_f64().map_or(Value::Null, number),
+        Value::Array(array) => array.iter_mut().for_each(settle_numbers),
+        Value::Object(object) => object.values_mut().for_each(settle_numbers),
+        _ => {}
+    }
+}
+
 /// Where in the document the decoder is. Written down only where a field is repeated, which is next to never.
 enum At<'a> {
     Root(&'a str),
@@ -116,7 +153,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
+        Ok(number(value))
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
@@ -170,13 +207,40 @@ mod tests {
 
     #[test]
     fn a_document_decodes_as_it_would_elsewhere() {
-        for text in
-            ["null", "-1", "18446744073709551615", "1.5", "1e3", "[1,\"a\\u00e9\",{\"b\":[]}]", " {} "]
-        {
+        for text in [
+            "null",
+            "-1",
+            "18446744073709551615",
+            "1.5",
+            "1e-3",
+            "1e300",
+            "[1,\"a\\u00e9\",{\"b\":[]}]",
+            " {} ",
+        ] {
             let decoded = decode(text.as_bytes(), "").expect(text);
             assert_eq!(decoded.value, serde_json::from_str::<Value>(text).expect(text));
         }
         assert_eq!(decode(b"", ".spec").expect("nothing").value, Value::Null);
+    }
+
+    #[test]
+    fn numbers_without_a_fraction_are_integers() {
+        for (text, number) in [
+            ("1.0", "1"),
+            ("-2.0", "-2"),
+            ("-0.0", "0"),
+            ("1e3", "1000"),
+            ("1e19", "10000000000000000000"),
+            ("-1e19", "-1e+19"),
+            ("18446744073709551616", "1.8446744073709552e+19"),
+            ("1.5", "1.5"),
+        ] {
+            let decoded = decode(text.as_bytes(), "").expect(text).value;
+            assert_eq!(decoded.to_string(), number, "{text}");
+            let mut settled: Value = serde_json::from_str(text).expect(text);
+            settle_numbers(&mut settled);
+            assert_eq!(settled, decoded, "{text}");
+        }
     }
 
     #[test]

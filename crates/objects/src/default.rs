@@ -6,82 +6,138 @@
 
 use serde_json::Value;
 
-use crate::fields::{FieldSet, Step};
+use crate::DEFAULTED_BYTES_MAX;
+use crate::decode::size;
+use crate::fields::{FieldSet, Step, push_field};
+use crate::refusal::FieldProblem;
 use crate::topology::{ListMerge, NodeId, Rest, Shape, Topology};
 use crate::view::Place;
 
-/// Fills in defaults, and says which fields they are, seen from here.
-pub fn fill(value: &mut Value, topology: &Topology, node: NodeId) -> FieldSet {
+/// Fills in defaults, and says which fields they are, seen from here; or where they would become too much.
+pub fn fill(value: &mut Value, topology: &Topology, node: NodeId) -> Result<FieldSet, TooMuch> {
     let mut filled = FieldSet::new();
     // Defaults of a compiled schema are whole, so the recursion is that of the value.
-    walk(value, Place::new(topology, node), &mut Bounds::none(), Some(&mut filled));
-    filled
+    walk(value, Place::new(topology, node), &mut Bounds::of_object(), Some(&mut filled))?;
+    Ok(filled)
 }
 
 /// As [`fill`], where nobody asks which fields they are.
-pub(crate) fn fill_silently(value: &mut Value, topology: &Topology, node: NodeId) {
-    walk(value, Place::new(topology, node), &mut Bounds::none(), None);
+pub(crate) fn fill_silently(value: &mut Value, topology: &Topology, node: NodeId) -> Result<(), TooMuch> {
+    walk(value, Place::new(topology, node), &mut Bounds::of_object(), None)
 }
 
-/// As [`fill`], where defaults may have gaps themselves; false if that does not end within bounds.
-pub(crate) fn fill_within(value: &mut Value, topology: &Topology, node: NodeId, bounds: &mut Bounds) -> bool {
+/// As [`fill`], where defaults may have gaps themselves, which may not end within bounds.
+pub(crate) fn fill_within(
+    value: &mut Value,
+    topology: &Topology,
+    node: NodeId,
+    bounds: &mut Bounds,
+) -> Result<(), TooMuch> {
     walk(value, Place::new(topology, node), bounds, None)
+}
+
+/// Defaults that would make an object too large: where that was noticed, seen from where they were filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooMuch {
+    pub path: String,
+}
+
+impl TooMuch {
+    fn within_field(self, name: &str) -> Self {
+        let mut path = String::new();
+        push_field(&mut path, name);
+        Self { path: path + &self.path }
+    }
+
+    fn within_item(self, index: usize) -> Self {
+        Self { path: format!("[{index}]{}", self.path) }
+    }
+
+    /// As a problem of the object, with `section` being where they were filled in.
+    pub(crate) fn problem(&self, section: &str) -> FieldProblem {
+        let message = format!(
+            "would make the object too large: its defaults add more than {DEFAULTED_BYTES_MAX} bytes with those before it"
+        );
+        FieldProblem::new(format!("{section}{}", self.path), message)
+    }
 }
 
 pub(crate) struct Bounds {
     pub depth: usize,
     pub values: usize,
+    /// Of JSON, that defaults add.
+    pub bytes: usize,
 }
 
 impl Bounds {
-    fn none() -> Self {
-        Self { depth: usize::MAX, values: usize::MAX }
+    fn of_object() -> Self {
+        Self { depth: usize::MAX, values: usize::MAX, bytes: DEFAULTED_BYTES_MAX }
+    }
+
+    fn enter(&mut self) -> Result<(), TooMuch> {
+        let (depth, values) = (self.depth.checked_sub(1), self.values.checked_sub(1));
+        let (Some(depth), Some(values)) = (depth, values) else {
+            return Err(TooMuch { path: String::new() });
+        };
+        (self.depth, self.values) = (depth, values);
+        Ok(())
+    }
+
+    /// Before the default is copied.
+    fn make_room(&mut self, name: &str, default: &Value) -> Result<(), TooMuch> {
+        let bytes = name.len() + size(default).0;
+        let left = self.bytes.checked_sub(bytes);
+        self.bytes = left.ok_or_else(|| TooMuch { path: String::new() }.within_field(name))?;
+        Ok(())
     }
 }
 
-fn walk(value: &mut Value, place: Place<'_>, bounds: &mut Bounds, mut filled: Option<&mut FieldSet>) -> bool {
-    let (Some(depth), Some(values)) = (bounds.depth.checked_sub(1), bounds.values.checked_sub(1)) else {
-        return false;
-    };
-    (bounds.depth, bounds.values) = (depth, values);
+fn walk(
+    value: &mut Value,
+    place: Place<'_>,
+    bounds: &mut Bounds,
+    mut filled: Option<&mut FieldSet>,
+) -> Result<(), TooMuch> {
+    bounds.enter()?;
     let topology = place.topology;
-    let ends = match (value, topology.shape(place.node)) {
+    match (value, topology.shape(place.node)) {
         (Value::Object(object), Shape::Object { fields, .. }) => {
             for (name, field) in fields {
                 let absent = object.get(name).is_none_or(Value::is_null);
                 if let (true, Some(default)) = (absent, topology.default(*field)) {
+                    bounds.make_room(name, default)?;
                     if let Some(filled) = &mut filled {
                         filled.graft(Step::field(name), Place::new(topology, *field).paths(default));
                     }
                     object.insert(name.clone(), default.clone());
                 }
             }
-            object.iter_mut().filter(|(_, value)| is_deep(value)).all(|(name, value)| {
+            for (name, value) in object.iter_mut().filter(|(_, value)| is_deep(value)) {
                 let mut below = filled.is_some().then(FieldSet::new);
-                let ends = walk(value, place.field(name), bounds, below.as_mut());
+                let walked = walk(value, place.field(name), bounds, below.as_mut());
+                walked.map_err(|error| error.within_field(name))?;
                 if let (Some(filled), Some(below)) = (&mut filled, below) {
                     filled.graft_named(name, below);
                 }
-                ends
-            })
+            }
         }
         (Value::Array(array), Shape::List { merge, .. }) => {
-            array.iter_mut().filter(|item| is_deep(item)).all(|item| {
+            for (index, item) in array.iter_mut().enumerate().filter(|(_, item)| is_deep(item)) {
                 let mut below = filled.is_some().then(FieldSet::new);
-                let ends = walk(item, place.item(), bounds, below.as_mut());
+                let walked = walk(item, place.item(), bounds, below.as_mut());
+                walked.map_err(|error| error.within_item(index))?;
                 if let (Some(filled), Some(below), ListMerge::Map(_)) = (&mut filled, below, merge)
                     && !below.is_empty()
                     && let Ok(step) = place.step_to(item)
                 {
                     filled.graft(step, below);
                 }
-                ends
-            })
+            }
         }
-        _ => true,
-    };
+        _ => {}
+    }
     bounds.depth += 1;
-    ends
+    Ok(())
 }
 
 /// Only in lists and objects is there something to fill.
@@ -122,7 +178,7 @@ mod tests {
         let topology = Topology::of_kind(&json!({"properties": {"spec": spec}})).expect("a schema");
         let mut value = given;
         drop_nulls(&mut value, &topology, topology.spec());
-        fill(&mut value, &topology, topology.spec());
+        fill(&mut value, &topology, topology.spec()).expect("little");
         assert_eq!(value, filled);
     }
 
@@ -168,6 +224,30 @@ mod tests {
             json!({"free": {"a": null}, "known": null, "list": [null]}),
             json!({"free": {"a": null}, "list": [null]}),
         );
+    }
+
+    #[test]
+    fn defaults_cannot_blow_up_an_object() {
+        let default = "x".repeat(100_000);
+        let item = json!({"properties": {"a": {"default": default}}});
+        let topology =
+            Topology::of_kind(&json!({"properties": {"spec": {"properties": {"l": {"items": item}}}}}));
+        let topology = topology.expect("a schema");
+        // All of it would be ten gigabytes.
+        let mut value = json!({"l": vec![json!({}); 100_000]});
+        let refused = fill(&mut value, &topology, topology.spec()).expect_err("too much");
+        assert_eq!(refused.path, ".l[10].a");
+        let mut value = json!({"l": vec![json!({}); 10]});
+        assert!(fill_silently(&mut value, &topology, topology.spec()).is_ok());
+    }
+
+    #[test]
+    fn defaults_inside_defaults_cannot_blow_up_a_schema() {
+        let item = json!({"properties": {"a": {"default": "x".repeat(100_000)}}});
+        let list = json!({"items": item, "default": vec![json!({}); 50_000]});
+        let schema = json!({"properties": {"spec": {"properties": {"l": list}}}});
+        let problems = Topology::of_kind(&schema).expect_err("too much");
+        assert!(problems[0].message.contains("too large"), "{problems:?}");
     }
 
     #[test]

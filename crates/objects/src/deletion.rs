@@ -4,6 +4,8 @@
 //! it goes with the write that removes the last. Deleting the parts is the garbage collector's, which finds its orders as
 //! finalizers: [`FOREGROUND`] and [`ORPHAN`].
 
+use setpoint_types::names::check_finalizer;
+
 use crate::fields::{Scalar, Step};
 use crate::object::{Metadata, Object};
 use crate::refusal::FieldProblem;
@@ -17,8 +19,6 @@ pub const NAMESPACE: &str = "setpoint/namespace";
 
 /// Finalizers of one object.
 pub const FINALIZERS_MAX: usize = 64;
-/// Of one finalizer's name: a domain and a name.
-const FINALIZER_BYTES_MAX: usize = 317;
 
 /// What becomes of an object's parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,14 +105,8 @@ pub(crate) fn check_finalizers(before: Option<&Metadata>, metadata: &Metadata) -
             let member = Step::Member(Scalar::Text(finalizer.clone()));
             Step::print(&[Step::field("metadata"), Step::field("finalizers"), member])
         };
-        let bad = finalizer.is_empty()
-            || finalizer.len() > FINALIZER_BYTES_MAX
-            || !finalizer.bytes().all(|byte| byte.is_ascii_graphic());
-        if bad {
-            let message = format!(
-                "must be 1 to {FINALIZER_BYTES_MAX} printable characters without spaces, like \"example.com/cleanup\""
-            );
-            problems.push(FieldProblem::new(path(), message));
+        if let Err(rule) = check_finalizer(finalizer) {
+            problems.push(FieldProblem::new(path(), format!("{rule}, like \"example.com/cleanup\"")));
         }
         if metadata.finalizers.iter().take(index).any(|other| other == finalizer) {
             problems.push(FieldProblem::new(path(), "is there twice: remove one"));

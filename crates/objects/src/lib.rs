@@ -8,7 +8,7 @@
 //! - [`fields`]: sets of field paths, and how they are written
 //! - [`apply`], [`update`]: ownership by server-side apply, and by all other writes
 //! - [`patch`]: JSON merge patch and JSON patch
-//! - [`decode`], [`unknown`], [`default`], [`immutable`]: from bytes to a document that fits the schema's shape
+//! - [`decode`], [`unknown`], [`default`], [`lists`], [`immutable`]: from bytes to a document that fits the schema's shape
 //! - [`deletion`], [`owners`]: finalizers, propagation, what a deletion waits for, who may own whom
 //!
 //! No clock, randomness, network or wire format: whatever differs from run to run is an argument. Nothing here panics on
@@ -22,7 +22,7 @@ pub mod default;
 pub mod deletion;
 pub mod fields;
 pub mod immutable;
-mod lists;
+pub mod lists;
 pub mod managed;
 mod merge;
 pub mod metadata;
@@ -39,6 +39,10 @@ pub mod write;
 pub use object::{ManagedFields, Metadata, Object, Operation, OwnerReference, Subresource};
 pub use refusal::{FieldConflict, FieldProblem, Reason, Refusal};
 pub use topology::Topology;
+
+/// What defaults may add to one object, in bytes of JSON, so that a small object cannot be blown up by a large default. What
+/// an object may have at most; the last word on its size is the server's.
+pub const DEFAULTED_BYTES_MAX: usize = 1 << 20;
 
 /// How deep JSON may be nested, everywhere: walks are recursive, so this bounds the stack. Kinds in use stay below 20.
 pub const DEPTH_MAX: usize = 64;

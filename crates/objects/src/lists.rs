@@ -9,8 +9,11 @@ use crate::refusal::FieldProblem;
 use crate::topology::{ListMerge, NodeId, Shape, Topology};
 use crate::view::Place;
 
-/// All that is wrong below a place.
-pub(crate) fn check(topology: &Topology, node: NodeId, value: &Value, path: &str) -> Vec<FieldProblem> {
+/// How many problems are named: each carries its path, which may be long.
+const PROBLEMS_MAX: usize = 1_000;
+
+/// All that is wrong below a place, up to a limit.
+pub fn check(topology: &Topology, node: NodeId, value: &Value, path: &str) -> Vec<FieldProblem> {
     let mut problems = Vec::new();
     walk(Place::new(topology, node), value, &mut path.to_owned(), &mut problems);
     problems
@@ -53,6 +56,9 @@ fn elements(
 ) {
     let mut seen: BTreeMap<Step, usize> = BTreeMap::new();
     for (index, item) in array.iter().enumerate() {
+        if problems.len() >= PROBLEMS_MAX {
+            return;
+        }
         let step = match merge {
             ListMerge::Atomic => return,
             ListMerge::Set => Scalar::of(item)

@@ -70,7 +70,18 @@ impl ManagedFields {
 /// Whether a path is at or below one of `roots`, which are sorted. Each has one notation only, so that text can be compared: a
 /// part that ends inside a quoted name is no path, and is therefore none of the roots.
 fn is_below(line: &str, roots: &[String]) -> bool {
-    let ends = line.bytes().enumerate().skip(1).filter(|(_, byte)| matches!(byte, b'.' | b'['));
+    let (mut quoted, mut escaped) = (false, false);
+    // Only where a step begins: a quoted name may be long and full of dots, and each prefix is compared in its whole length.
+    let begins = |(_, byte): &(usize, u8)| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            _ => {}
+        }
+        !quoted && matches!(byte, b'.' | b'[')
+    };
+    let ends = line.bytes().enumerate().skip(1).filter(begins);
     let mut prefixes = ends.filter_map(|(end, _)| line.get(..end)).chain([line]);
     prefixes.any(|prefix| roots.binary_search_by(|root| root.as_str().cmp(prefix)).is_ok())
 }
@@ -123,6 +134,8 @@ mod tests {
         {
             assert!(is_below(line, &roots), "{line}");
         }
+        // A quote inside a quoted name does not end it.
+        assert!(is_below(r#".spec."a\".b".c"#, &[r#".spec."a\".b""#.to_owned()]));
         for line in [
             ".spec",
             ".spec.ab",
@@ -134,5 +147,19 @@ mod tests {
         ] {
             assert!(!is_below(line, &roots), "{line}");
         }
+    }
+
+    #[test]
+    fn a_long_name_full_of_dots_is_compared_once() {
+        let line = format!(".spec.zones[\"{}\"]", ".".repeat(1 << 20));
+        let mut entry = ManagedFields {
+            manager: "alice".to_owned(),
+            operation: Operation::Update,
+            subresource: Subresource::Main,
+            time_ms: 0,
+            fields: vec![line.clone()],
+        };
+        entry.lose(&[line]);
+        assert!(entry.fields.is_empty());
     }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use setpoint_types::names::{check_dns_subdomain, check_kind};
+
 use crate::fields::{Scalar, Step};
 use crate::object::{Object, OwnerReference};
 use crate::refusal::FieldProblem;
@@ -44,6 +46,12 @@ pub fn check(object: &Object, lookup: OwnerLookup<'_>) -> Vec<FieldProblem> {
         if owner.kind.is_empty() || owner.name.is_empty() || owner.uid.is_empty() {
             wrong(owner, "needs kind, name and uid".to_owned());
             continue;
+        }
+        if let Err(rule) = check_kind(&owner.kind) {
+            wrong(owner, format!("has no good kind: it {rule}"));
+        }
+        if let Err(rule) = check_dns_subdomain(&owner.name) {
+            wrong(owner, format!("has no good name: it {rule}"));
         }
         if !seen.insert(&owner.uid) {
             wrong(owner, "is there twice: remove one".to_owned());

@@ -6,24 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// One thing that is wrong, and where: `.spec.template.image`, "must be at least 1".
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FieldProblem {
-    pub path: String,
-    pub message: String,
-}
-
-impl FieldProblem {
-    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into() }
-    }
-}
-
-impl fmt::Display for FieldProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.path, self.message)
-    }
-}
+pub use setpoint_types::FieldProblem;
 
 /// A field that somebody else owns and that an apply would change.
 #[derive(Clone, Debug, PartialEq)]

@@ -101,3 +101,77 @@ fn finalizers_and_owners_are_bounded() {
         [".metadata.finalizers are 100000, at most 64", ".metadata.owners are 100000, at most 64"]
     );
 }
+
+/// Lists of every sort, as long as they fit into the largest object; minutes of work for whoever compares each element with
+/// each.
+#[test]
+fn long_lists_take_no_square() {
+    let schema = json!({"properties": {"spec": {"type": "object", "properties": {
+        "plain": {"type": "array", "items": {"type": "string"}},
+        "set": {"type": "array", "x-setpoint-list-type": "set", "items": {"type": "integer"}},
+        "map": {
+            "type": "array", "x-setpoint-list-type": "map", "x-setpoint-list-map-keys": ["id"],
+            "items": {"type": "object", "properties": {"id": {"type": "integer"}, "x": {"type": "integer"}}},
+        },
+    }}}});
+    let topology = Topology::of_kind(&schema).expect("a schema");
+    let kind = Kind { name: "Thing", namespaced: true, topology: &topology };
+    let of = |name: &str, elements: Vec<Value>| json!({name: elements});
+    let create = |spec: Value| {
+        let metadata = Metadata { name: "thing".to_owned(), ..Metadata::default() };
+        let object = Object { kind: "Thing".to_owned(), metadata, spec, status: Value::Null };
+        let fresh = Fresh { uid: "u1", suffix: "" };
+        write::create(&kind, None, object.into(), fresh, &context("alice")).and_then(Draft::finish)
+    };
+    assert!(create(of("plain", vec![json!("x"); 200_000])).is_ok());
+    assert!(create(of("set", (0..200_000).map(Value::from).collect())).is_ok());
+    let twice = create(of("set", (0..200_000).map(|at| (at / 2).into()).collect())).expect_err("all twice");
+    assert_eq!(twice.problems.len(), 32);
+    let items = |x: i32| of("map", (0..50_000).map(|id| json!({"id": id, "x": x})).collect());
+    let before = create(items(1)).expect("an object").outcome.object().clone();
+    let changed = Object { spec: items(2), ..before.clone() };
+    let changed =
+        write::update(&kind, Some(&before), changed.into(), &context("bob")).and_then(Draft::finish);
+    assert_eq!(changed.expect("an update").outcome.object().metadata.managed_fields.len(), 2);
+}
+
+/// Items that one manager lets go of and another owns a field of become the other's, all at once.
+#[test]
+fn many_items_are_inherited_in_one_go() {
+    let schema = json!({"properties": {"spec": {"type": "object", "properties": {"list": {
+        "type": "array", "x-setpoint-list-type": "map", "x-setpoint-list-map-keys": ["id"],
+        "items": {"type": "object", "properties": {
+            "id": {"type": "integer"}, "x": {"type": "integer"}, "y": {"type": "integer"},
+        }},
+    }}}}});
+    let topology = Topology::of_kind(&schema).expect("a schema");
+    let kind = Kind { name: "Thing", namespaced: true, topology: &topology };
+    let list =
+        |field: &str| json!({"list": (0..20_000).map(|id| json!({"id": id, field: 1})).collect::<Vec<_>>()});
+    let alices = stored(apply(&kind, None, "alice", &list("x"), false));
+    // By an update bob owns the new fields, but not the items they are in.
+    let mut wanted = alices.clone();
+    for item in wanted.spec["list"].as_array_mut().expect("a list") {
+        item["y"] = json!(1);
+    }
+    let updated = write::update(&kind, Some(&alices), wanted.into(), &context("bob"));
+    let both = stored(updated);
+    let left = stored(apply(&kind, Some(&both), "alice", &json!({"list": []}), false));
+    assert_eq!(left.spec, list("y"));
+    let bobs = left.metadata.managed_fields.iter().find(|entry| entry.manager == "bob").expect("an entry");
+    assert_eq!(bobs.fields.len(), 40_000);
+}
+
+#[test]
+fn defaults_cannot_blow_up_an_object() {
+    let item =
+        json!({"type": "object", "properties": {"a": {"type": "string", "default": "x".repeat(100_000)}}});
+    let list = json!({"type": "array", "items": item});
+    let schema = json!({"properties": {"spec": {"type": "object", "properties": {"l": list}}}});
+    let topology = Topology::of_kind(&schema).expect("a schema");
+    let kind = Kind { name: "Thing", namespaced: true, topology: &topology };
+    let refusal = apply(&kind, None, "alice", &json!({"l": vec![json!({}); 100_000]}), false).err();
+    let refusal = refusal.expect("ten gigabytes");
+    assert_eq!(refusal.problems[0].path, ".spec.l[10].a");
+    assert!(refusal.message.contains("1048576 bytes"), "{refusal}");
+}

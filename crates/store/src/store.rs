@@ -17,6 +17,7 @@ use setpoint_types::{KeyRange, LeaseId, NodeId, Revision};
 
 use crate::collect::{self, Progress, StepMax};
 use crate::command::{Alarm, MemberAttributes, Range, Txn};
+use crate::commit::Commit;
 use crate::encoding::{self, Damaged, MetaKey, Record, RecordId};
 use crate::engine::{Engine, EngineFailure, Size, Table, WriteBatch};
 use crate::hash::{self, HashOfHistory};
@@ -26,7 +27,7 @@ use crate::machine::{
 };
 use crate::pages::{Page, PageMax, Pages};
 use crate::read::{self, ReadFailure, View};
-use crate::verdict::{RangeResult, TxnResult};
+use crate::verdict::{RangeResult, Rejection, TxnResult};
 
 /// Ranges with more keys than this are chosen by a scan, so that they do not keep writers waiting.
 const KEYS_UNDER_LOCK_MAX: usize = 2_000;
@@ -302,6 +303,12 @@ impl Store {
     pub fn operation(&self, id: &[u8]) -> Option<Done> {
         let state = &self.inner.read().state;
         state.operations.get(id, state.stamp).copied()
+    }
+
+    /// Why a commit would be refused now, if it would; nothing is done. Whether its operation was done before is not asked.
+    pub fn try_commit(&self, commit: &Commit) -> Result<Result<(), Rejection>, EngineFailure> {
+        let inner = self.inner.read();
+        machine::try_commit(&inner.state, &*inner.engine, commit)
     }
 
     /// How many keys a range has now. Reads none of them.

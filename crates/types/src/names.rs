@@ -16,7 +16,7 @@ pub fn check_dns_label(text: &str) -> Result<(), &'static str> {
     if text.len() > LABEL_CHARS_MAX {
         return Err("must have at most 63 characters");
     }
-    if !is_dns_label(text) {
+    if !is_dns_part(text) {
         return Err(
             "must consist of lower-case letters, digits and '-', and begin and end with a letter or digit",
         );
@@ -24,7 +24,8 @@ pub fn check_dns_label(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A host name: `web-1.example`. The names of objects.
+/// The names of objects: `web-1.example`. As in Kubernetes the whole is bounded, and not each part between dots, so that a
+/// name need not fit into a host name.
 pub fn check_dns_subdomain(text: &str) -> Result<(), &'static str> {
     if text.is_empty() {
         return Err("must not be empty");
@@ -32,10 +33,11 @@ pub fn check_dns_subdomain(text: &str) -> Result<(), &'static str> {
     if text.len() > SUBDOMAIN_CHARS_MAX {
         return Err("must have at most 253 characters");
     }
-    if !text.split('.').all(is_dns_label) {
-        return Err(
-            "must consist of lower-case letters, digits, '-' and '.', and each part must begin and end with a letter or digit",
-        );
+    if !text.bytes().all(|byte| is_plain(byte) || matches!(byte, b'-' | b'.')) {
+        return Err("must consist of lower-case letters, digits, '-' and '.'");
+    }
+    if !text.split('.').all(is_dns_part) {
+        return Err("must begin and end with a letter or digit, and so must each part between dots");
     }
     Ok(())
 }
@@ -121,13 +123,16 @@ pub fn check_reason(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn is_dns_label(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+/// Of any length.
+fn is_dns_part(text: &str) -> bool {
     let bytes = text.as_bytes();
-    bytes.len() <= LABEL_CHARS_MAX
-        && bytes.first().is_some_and(|byte| plain(*byte))
-        && bytes.last().is_some_and(|byte| plain(*byte))
-        && bytes.iter().all(|byte| plain(*byte) || *byte == b'-')
+    bytes.first().is_some_and(|byte| is_plain(*byte))
+        && bytes.last().is_some_and(|byte| is_plain(*byte))
+        && bytes.iter().all(|byte| is_plain(*byte) || *byte == b'-')
 }
 
 fn is_qualified(text: &str) -> bool {
@@ -162,8 +167,8 @@ mod tests {
         let four = [long.as_str(); 4].join(".");
         check(
             check_dns_subdomain,
-            &["a", "a.b", "web-1.example.com", &four[..253]],
-            &["", ".", "a.", ".a", "a..b", "a.-b", "A", "a_b", "a/b", &too_long, &four],
+            &["a", "a.b", "web-1.example.com", &four[..253], &too_long, &"a".repeat(253)],
+            &["", ".", "a.", ".a", "a..b", "a.-b", "A", "a_b", "a/b", &four, &"a".repeat(254)],
         );
         check(check_name_prefix, &["web-", "web", "a.b-", "a."], &["-", "A-", "a/", &"a".repeat(253)]);
     }

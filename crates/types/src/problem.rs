@@ -5,6 +5,7 @@
 //!
 //! Not here: the checks themselves (`schema::Check`, and `check` of each kind).
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ impl fmt::Display for FieldProblem {
         write!(f, "{} {}", self.path, self.message)
     }
 }
+
+/// How many problems are collected: each carries its path, so that a small object could have more of them than fit into
+/// memory. Nobody reads as many.
+pub const PROBLEMS_MAX: usize = 1_000;
 
 /// Collects problems along a walk through an object.
 #[derive(Debug, Default)]
@@ -72,7 +77,9 @@ impl Problems {
 
     /// Something is wrong here.
     pub fn report(&mut self, message: impl Into<String>) {
-        self.found.push(FieldProblem { path: self.path.clone(), message: message.into() });
+        if self.found.len() < PROBLEMS_MAX {
+            self.found.push(FieldProblem { path: self.path.clone(), message: message.into() });
+        }
     }
 
     /// Something is wrong with a field of what is here.
@@ -86,13 +93,10 @@ impl Problems {
 
     /// All of them, each once, in the order they were found.
     pub fn into_found(self) -> Vec<FieldProblem> {
-        let mut found: Vec<FieldProblem> = Vec::with_capacity(self.found.len());
-        for problem in self.found {
-            if !found.contains(&problem) {
-                found.push(problem);
-            }
-        }
-        found
+        let mut seen = BTreeSet::new();
+        let is_new: Vec<bool> = self.found.iter().map(|problem| seen.insert(problem)).collect();
+        let found = self.found.into_iter().zip(is_new);
+        found.filter_map(|(problem, is_new)| is_new.then_some(problem)).collect()
     }
 }
 
@@ -128,6 +132,18 @@ mod tests {
             found,
             [".spec.ports[1].name must not be bad", ".spec.\"example.com/tier\" is odd", " as a whole"]
         );
+    }
+
+    #[test]
+    fn a_great_many_problems_are_cut() {
+        let mut problems = Problems::new();
+        // With all of them kept this would take gigabytes.
+        problems.field(&"x".repeat(100_000), |problems| {
+            for index in 0..100_000 {
+                problems.index(index, |problems| problems.report("is wrong"));
+            }
+        });
+        assert_eq!(problems.into_found().len(), PROBLEMS_MAX);
     }
 
     #[test]

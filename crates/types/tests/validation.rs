@@ -1,9 +1,13 @@
 //! What is wrong is refused, at the field that is wrong. Each case is an example with one change.
 
+mod settle;
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use setpoint_objects::{immutable, lists};
 use setpoint_types::{Object, registry};
+use settle::{fill, topology};
 
 fn example(kind: &str) -> Value {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/examples/{kind}.json"));
@@ -25,12 +29,19 @@ fn set(object: &mut Value, pointer: &str, value: Value) {
 
 fn read(json: Value) -> Object {
     let mut object: Object = serde_json::from_value(json).expect("an object");
-    object.spec = registry::kind(&object.kind).expect("a kind").defaults(object.spec);
+    fill(&topology(registry::kind(&object.kind).expect("a kind")), &mut object.spec);
     object
 }
 
 fn paths(old: Option<&Object>, new: &Object) -> Vec<String> {
-    let problems = registry::kind(&new.kind).expect("a kind").validate(old, new);
+    let kind = registry::kind(&new.kind).expect("a kind");
+    let topology = topology(kind);
+    let mut problems = kind.validate(old, new);
+    problems.extend(lists::check(&topology, topology.spec(), &new.spec, ".spec"));
+    problems.extend(lists::check(&topology, topology.status(), &new.status, ".status"));
+    if let Some(old) = old {
+        problems.extend(immutable::check(&topology, topology.spec(), &old.spec, &new.spec, ".spec"));
+    }
     problems.into_iter().map(|problem| problem.path).collect()
 }
 
@@ -79,6 +90,7 @@ fn every_problem_of_an_object_is_reported_at_once() {
             ".spec.template.resources.cpu",
             ".spec.template.resources.gpu",
             ".status.observedGeneration",
+            ".spec.template.ports[0]",
         ]
     );
 }
@@ -122,13 +134,17 @@ fn workloads() {
             ("/spec/template/labels", json!({"a/b/c": ""}), ".spec.template.labels.\"a/b/c\""),
             ("/spec/template/image", json!(""), ".spec.template.image"),
             ("/spec/template/env/-", json!({"name": "A-B"}), ".spec.template.env[2].name"),
-            ("/spec/template/env/-", json!({"name": "MODE"}), ".spec.template.env[2]"),
+            ("/spec/template/env/-", json!({"name": "MODE"}), ".spec.template.env[name=\"MODE\"]"),
             (
                 "/spec/template/ports/-",
                 json!({"name": "other", "port": 8080}),
                 ".spec.template.ports[2].port",
             ),
-            ("/spec/template/ports/-", json!({"name": "http", "port": 1}), ".spec.template.ports[2]"),
+            (
+                "/spec/template/ports/-",
+                json!({"name": "http", "port": 1}),
+                ".spec.template.ports[name=\"http\"]",
+            ),
             (
                 "/spec/template/ports/-",
                 json!({"name": "x", "protocol": "tcp"}),
@@ -203,7 +219,11 @@ fn placements() {
         "Workload",
         &[
             ("/spec/template/placement/zones/-", json!("EU"), ".spec.template.placement.zones[2]"),
-            ("/spec/template/placement/zones/-", json!("eu-west"), ".spec.template.placement.zones[2]"),
+            (
+                "/spec/template/placement/zones/-",
+                json!("eu-west"),
+                ".spec.template.placement.zones[\"eu-west\"]",
+            ),
             (
                 "/spec/template/placement/nodeSelector",
                 json!("a ~ b"),
@@ -232,7 +252,7 @@ fn placements() {
             (
                 "/spec/template/placement/spread/-",
                 json!({"topologyKey": zone, "maxSkew": 3}),
-                ".spec.template.placement.spread[2]",
+                ".spec.template.placement.spread[topologyKey=\"zone\"]",
             ),
             (
                 "/spec/template/placement/spread/0/maxSkew",
@@ -274,7 +294,7 @@ fn batches() {
     set(&mut json, "/spec/batch/completions", json!(6));
     assert_eq!(paths(Some(&batch), &read(json.clone())), [".spec.batch.completions"]);
     set(&mut json, "/spec/batch", Value::Null);
-    assert_eq!(paths(Some(&batch), &read(json)), [".spec.batch.completions", ".spec.batch"]);
+    assert_eq!(paths(Some(&batch), &read(json)), [".spec.batch", ".spec.batch.completions"]);
 }
 
 #[test]
@@ -292,7 +312,7 @@ fn tenancy_and_priorities() {
             (
                 "/status/conditions/-",
                 json!({"type": "Ready", "status": "False", "reason": "X"}),
-                ".status.conditions[1]",
+                ".status.conditions[type=\"Ready\"]",
             ),
         ],
     );
@@ -302,7 +322,7 @@ fn tenancy_and_priorities() {
             ("/spec", json!({}), ".spec.limits"),
             ("/spec/limits/gpu", json!("2Gi"), ".spec.limits.gpu"),
             ("/spec/zones/0/limits", json!({"gpu": 9}), ".spec.zones[0].limits.gpu"),
-            ("/spec/zones/0/zone", json!("eu-central"), ".spec.zones[1]"),
+            ("/spec/zones/0/zone", json!("eu-central"), ".spec.zones[zone=\"eu-central\"]"),
             ("/spec/zones/0/zone", json!("EU"), ".spec.zones[0].zone"),
             ("/status/used/cpu", json!("many"), ".status.used.cpu"),
         ],
@@ -318,7 +338,7 @@ fn access() {
         &[
             ("/spec/rules/0/verbs", json!([]), ".spec.rules[0].verbs"),
             ("/spec/rules/0/verbs/-", json!("fly"), ".spec.rules[0].verbs[3]"),
-            ("/spec/rules/0/verbs/-", json!("get"), ".spec.rules[0].verbs[3]"),
+            ("/spec/rules/0/verbs/-", json!("get"), ".spec.rules[0].verbs[\"get\"]"),
             ("/spec/rules/0/kinds/0", json!("Work*"), ".spec.rules[0].kinds[0]"),
             ("/spec/rules/0/kinds/0", json!("Workload/scale"), ".spec.rules[0].kinds[0]"),
             ("/spec/rules/2/names/0", json!("a*b"), ".spec.rules[2].names[0]"),
@@ -353,7 +373,7 @@ fn definitions_and_policies() {
             ("/spec/rules/0/rule", json!(""), ".spec.rules[0].rule"),
             ("/spec/columns/0/path", json!("spec.size"), ".spec.columns[0].path"),
             ("/spec/columns/0/type", json!("date"), ".spec.columns[0].type"),
-            ("/spec/columns/1/name", json!("Size"), ".spec.columns[1]"),
+            ("/spec/columns/1/name", json!("Size"), ".spec.columns[name=\"Size\"]"),
             ("/spec/selectableFields/0", json!("metadata.labels"), ".spec.selectableFields[0]"),
             ("/spec/unknownFields", json!("Refuse"), ".spec.unknownFields"),
         ],
@@ -431,7 +451,7 @@ fn replicas_and_bindings() {
         &[
             ("/spec/replicaUid", json!(""), ".spec.replicaUid"),
             ("/spec/nodeUid", json!(""), ".spec.nodeUid"),
-            ("/spec/reservations/1/ledger", json!("node/b7"), ".spec.reservations[1]"),
+            ("/spec/reservations/1/ledger", json!("node/b7"), ".spec.reservations[ledger=\"node/b7\"]"),
             ("/spec/reservations/0/amounts/cpu", json!("x"), ".spec.reservations[0].amounts.cpu"),
         ],
     );
@@ -468,7 +488,7 @@ fn nodes_and_leases() {
             ),
             ("/spec/reserved/memory", json!("385Gi"), ".spec.reserved.memory"),
             ("/spec/reserved/tpu", json!(1), ".spec.reserved.tpu"),
-            ("/spec/taints/0/effect", json!("NoExecute"), ".spec.taints[1]"),
+            ("/spec/taints/0/effect", json!("NoExecute"), ".spec.taints[effect=\"NoExecute\",key=\"gpu\"]"),
             ("/spec/taints/0/key", json!(""), ".spec.taints[0].key"),
             ("/spec/unschedulable", json!(false), ".spec.drain"),
         ],
@@ -494,7 +514,7 @@ fn autoscalers_events_and_decisions() {
             ("/spec/metrics", json!([]), ".spec.metrics"),
             ("/spec/metrics/0/target", json!("70%"), ".spec.metrics[0].target"),
             ("/spec/metrics/1/target", json!("0"), ".spec.metrics[1].target"),
-            ("/spec/metrics/1/name", json!("cpu"), ".spec.metrics[1]"),
+            ("/spec/metrics/1/name", json!("cpu"), ".spec.metrics[name=\"cpu\"]"),
             ("/spec/behaviour/up", json!({"maxStep": 0, "minStep": 0}), ".spec.behaviour.up.maxStep"),
             ("/spec/behaviour/up", json!({"periodSeconds": 0}), ".spec.behaviour.up.periodSeconds"),
         ],
@@ -537,15 +557,14 @@ fn the_schema_refuses_all_that_the_types_cannot_read() {
     for kind in registry::kinds() {
         let object = read(example(kind.info.name));
         let whole = json!({"spec": object.spec, "status": object.status});
+        let topology = topology(kind);
         for pointer in pointers(&whole) {
             for value in &odd {
                 let mut changed = whole.clone();
                 *changed.pointer_mut(&pointer).unwrap() = value.clone();
-                let changed = Object {
-                    spec: kind.defaults(changed["spec"].take()),
-                    status: changed["status"].take(),
-                    ..object.clone()
-                };
+                fill(&topology, &mut changed["spec"]);
+                let [spec, status] = ["spec", "status"].map(|name| changed[name].take());
+                let changed = Object { spec, status, ..object.clone() };
                 for problem in kind.validate(None, &changed) {
                     let whole = problem.path == ".spec" || problem.path == ".status";
                     assert!(!whole, "{} with {pointer} = {value}: {problem}", kind.info.name);

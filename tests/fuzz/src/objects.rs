@@ -15,10 +15,25 @@ pub fn json(data: &[u8]) {
         assert!(repeated.path.starts_with(".spec"), "{repeated}");
     }
     if !data.is_empty() {
-        assert_eq!(serde_json::from_slice::<Value>(data).expect("JSON"), decoded.value);
+        assert!(same(&serde_json::from_slice(data).expect("JSON"), &decoded.value), "{}", decoded.value);
     }
     let again = decode(decoded.value.to_string().as_bytes(), "").expect("what was printed");
     assert_eq!((again.value, again.repeated.len()), (decoded.value, 0));
+}
+
+/// The same value, however a number is written.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let same = |(name, one): (&String, &Value)| other.get(name).is_some_and(|other| same(one, other));
+            one.len() == other.len() && one.iter().all(same)
+        }
+        _ => one == other,
+    }
 }
 
 /// A patch fits and its result is bounded, or it is refused. A merge patch done again changes nothing.

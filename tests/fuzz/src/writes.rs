@@ -43,7 +43,6 @@ pub fn typed_objects(data: &[u8]) {
         let again = written(validation, b"", None).expect("strictly it was good");
         assert_eq!((again.outcome.object(), again.warnings.len()), (&object, 0));
     }
-    assert_eq!(info.defaults(object.spec.clone()), object.spec, "both ways to fill in defaults");
     let context =
         Context { manager: "n", time_ms: 2, validation: FieldValidation::Strict, owners: &|_| None };
     let update = write::update(&kind, Some(&object), object.clone().into(), &context);

@@ -74,40 +74,11 @@ impl CustomKind {
         &self.schema
     }
 
-    /// Fills in what was left out.
-    pub fn default(&self, object: &mut Value) -> Result<(), FieldProblem> {
-        schema::default_fields(&self.root, object)
-    }
-
-    /// Fields that the schema does not know. None where the kind stores them.
-    pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
-        if self.definition.unknown_fields == UnknownFields::Preserve {
-            return Vec::new();
-        }
-        let unknown = schema::find_unknown(&self.root, object, &Path::root());
-        let of_ours = |path: &&Path| !ENVELOPE.iter().any(|name| path.is_within(&Path::root().field(name)));
-        unknown.iter().filter(of_ours).map(ToString::to_string).collect()
-    }
-
-    /// Drops fields that the schema does not know, unless the kind stores them.
-    pub fn drop_unknown(&self, object: &mut Value) {
-        if self.definition.unknown_fields == UnknownFields::Preserve {
-            return;
-        }
-        let envelope: Vec<_> =
-            ENVELOPE.iter().filter_map(|name| Some((*name, object.get(name)?.clone()))).collect();
-        schema::remove_unknown(&self.root, object);
-        for (name, value) in envelope {
-            object[name] = value;
-        }
-    }
-
     /// What is wrong with `new`; `old` is what it replaces. What was wrong before and is left as it was is tolerated, so
     /// that a stricter schema does not stop those who write other fields.
     pub fn validate(&self, old: Option<&Value>, new: &Value, budget: &mut Budget) -> Vec<FieldProblem> {
         let mut unmet = self.conditions.check(new);
         unmet.retain(|finding| !self.is_untouched(finding, old, new));
-        unmet.extend(schema::check_fields(&self.root, old, new, &Path::root()));
         let mut check = Check { budget, unmet: &unmet, found: Vec::new(), at: Path::root() };
         check.place(&self.rules, &self.root, old, new);
         let found = check.found;
@@ -130,7 +101,7 @@ impl CustomKind {
                 }
                 (Step::Index(index), Value::Array(others), Value::Array(items)) => {
                     let item = items.get(*index);
-                    let other = node.zip(item).and_then(|(node, item)| node.counterpart(item, others));
+                    let other = node.zip(item).and_then(|(node, item)| node.counterparts(others).of(item));
                     node = node.and_then(Node::item);
                     other.zip(item)
                 }

@@ -239,8 +239,9 @@ impl Check<'_> {
             }
             Value::Array(items) if rules.items.is_some() => {
                 let before = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let before = node.counterparts(before);
                 for (index, value) in items.iter().enumerate() {
-                    let old = node.counterpart(value, before);
+                    let old = before.of(value);
                     self.below(Step::Index(index), rules.items.as_deref(), node.item(), old, value);
                 }
             }

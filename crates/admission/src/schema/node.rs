@@ -1,6 +1,6 @@
 //! One place of a schema: what may be there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 use setpoint_types::kinds::KindRule;
@@ -93,14 +93,35 @@ impl Node {
         ["boolean", "integer", "number", "string"].iter().any(|name| self.types.is(name))
     }
 
-    /// The element of `others` that is the same one as `item`, by the list's keys.
-    pub fn counterpart<'v>(&self, item: &Value, others: &'v [Value]) -> Option<&'v Value> {
-        match &self.list_type {
-            ListType::Atomic => None,
-            ListType::Set => others.iter().find(|other| *other == item),
-            ListType::Map(keys) => {
-                others.iter().find(|other| keys.iter().all(|key| item.get(key) == other.get(key)))
+    /// The elements of a list as it was, to be found again by what tells them apart.
+    pub fn counterparts<'v>(&self, others: &'v [Value]) -> Counterparts<'_, 'v> {
+        let mut found = Counterparts { list_type: &self.list_type, by_identity: HashMap::new() };
+        for other in others {
+            if let Some(identity) = found.identity(other) {
+                found.by_identity.entry(identity).or_insert(other);
             }
+        }
+        found
+    }
+}
+
+/// See [`Node::counterparts`]. Looking each element of a long list up in another would take the square of its length.
+pub struct Counterparts<'n, 'v> {
+    list_type: &'n ListType,
+    by_identity: HashMap<Vec<Option<String>>, &'v Value>,
+}
+
+impl<'v> Counterparts<'_, 'v> {
+    /// The one that is the same as `item`.
+    pub fn of(&self, item: &Value) -> Option<&'v Value> {
+        self.by_identity.get(&self.identity(item)?).copied()
+    }
+
+    fn identity(&self, item: &Value) -> Option<Vec<Option<String>>> {
+        match self.list_type {
+            ListType::Atomic => None,
+            ListType::Set => Some(vec![Some(item.to_string())]),
+            ListType::Map(keys) => Some(keys.iter().map(|key| item.get(key).map(Value::to_string)).collect()),
         }
     }
 }

@@ -41,28 +41,6 @@ fn find(node: &Node, value: &Value, at: &mut Path, found: &mut Vec<Path>) {
     }
 }
 
-/// Takes them out.
-pub fn remove_unknown(node: &Node, value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            if !keeps_unknown(node) {
-                fields.retain(|name, _| node.field(name).is_some());
-            }
-            for (name, field) in fields.iter_mut() {
-                if let Some(place) = node.field(name) {
-                    remove_unknown(place, field);
-                }
-            }
-        }
-        Value::Array(items) => {
-            if let Some(item) = node.item() {
-                items.iter_mut().for_each(|value| remove_unknown(item, value));
-            }
-        }
-        _ => {}
-    }
-}
-
 /// A place for anything, or one whose own type is wrong: that is reported once, as such.
 pub fn keeps_unknown(node: &Node) -> bool {
     node.preserve_unknown || matches!(node.values, Values::Any) || !node.types.allows("object")

@@ -8,7 +8,7 @@
 //! | `eval EXPRESSION <- {name: value}` | evaluates it with these variables |
 //! | `kind DEFINITION` | compiles it; `change DEFINITION` compares it with the last one |
 //! | `spec SCHEMA` | compiles the kind Backup with this schema of its spec |
-//! | `default`, `unknown`, `drop`, `create OBJECT` | asks the kind |
+//! | `create OBJECT` | asks the kind |
 //! | `update OLD => NEW` | asks the kind |
 //! | `policy NAME SPEC` | compiles and keeps it |
 //! | `mutate`, `judge REVIEW` | asks all policies |
@@ -82,19 +82,6 @@ impl Script {
         let mut budget = Budget::for_request();
         Ok(match name {
             "schema" => kind.schema().to_string(),
-            "default" => {
-                let mut object = yaml(rest)?;
-                match kind.default(&mut object) {
-                    Ok(()) => object.to_string(),
-                    Err(problem) => problem.to_string(),
-                }
-            }
-            "unknown" => lines(&kind.unknown_fields(&yaml(rest)?)),
-            "drop" => {
-                let mut object = yaml(rest)?;
-                kind.drop_unknown(&mut object);
-                object.to_string()
-            }
             "create" => lines(&kind.validate(None, &yaml(rest)?, &mut budget)),
             "update" => {
                 let (old, new) = rest.split_once("=>").ok_or("an update is OLD => NEW")?;
@@ -183,11 +170,8 @@ scripts! {
     change,
     columns,
     conditions,
-    defaults,
     expressions,
     expression_problems,
-    immutable,
-    lists,
     names,
     policy_failures,
     policy_judges,
@@ -201,7 +185,6 @@ scripts! {
     rules,
     schema_problems,
     transition_rules,
-    unknown_fields,
 }
 
 #[test]

@@ -56,16 +56,15 @@ impl Coordination for CoordinationService {
         let caller = gate.caller(&request);
         let keep = move |request: Result<pb::KeepAliveRequest, Status>| {
             let needs = |it: &pb::KeepAliveRequest| updating(&coordinator, &it.namespace, &it.lease);
-            let request = request.map(|it| (gate.check(&caller, || needs(&it)), it));
+            let request = request.and_then(|it| {
+                gate.check(&caller, || needs(&it))?;
+                Ok(it)
+            });
             let coordinator = coordinator.clone();
             async move {
-                let (allowed, request) = request?;
+                let request = request?;
                 let (namespace, lease) = (request.namespace.clone(), request.lease.clone());
-                let kept = match allowed {
-                    Ok(()) => coordinator.keep_alive(request).await,
-                    Err(denied) => Err(denied.into()),
-                };
-                one_of_many(kept, namespace, lease)
+                one_of_many(coordinator.keep_alive(request).await, namespace, lease)
             }
         };
         // In the order asked, although the leader is asked about many at once.
@@ -105,7 +104,7 @@ fn one_of_many(
     lease: String,
 ) -> Result<pb::KeepAliveResponse, Status> {
     match kept {
-        Err(refusal) if matches!(refusal.reason(), Reason::Invalid | Reason::Forbidden) => {
+        Err(refusal) if refusal.reason() == Reason::Invalid => {
             let error = Some(refusal.into_error());
             Ok(pb::KeepAliveResponse { namespace, lease, error, ..pb::KeepAliveResponse::default() })
         }

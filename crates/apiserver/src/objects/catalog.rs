@@ -169,8 +169,8 @@ impl Kind {
                 Err(Refusal::invalid("namespace", text))
             }
             (true, "") => Ok("default"),
-            (true, namespace) if key::is_part(namespace) => Ok(namespace),
-            (true, _) => Err(Refusal::invalid("namespace", "contains a character no namespace has")),
+            (true, namespace) if key::is_name(namespace) => Ok(namespace),
+            (true, _) => Err(Refusal::invalid("namespace", key::NAME_RULE)),
         }
     }
 }

@@ -95,9 +95,16 @@ impl Refusal {
     /// Of a part of the request: its fields are below this one.
     pub fn within(mut self, part: &str) -> Self {
         for problem in &mut self.0.problems {
-            problem.path = format!("{part}.{}", problem.path);
+            // Fields of objects begin with a dot; a problem of the whole has no path.
+            let dot = if problem.path.is_empty() || problem.path.starts_with('.') { "" } else { "." };
+            problem.path = format!("{part}{dot}{}", problem.path);
         }
         self
+    }
+
+    /// Of one of several parts, and says of which in any case.
+    pub fn in_part(self, part: &str) -> Self {
+        if self.0.problems.is_empty() { self.naming(part, "is refused") } else { self.within(part) }
     }
 
     pub fn at(mut self, revision: Revision) -> Self {

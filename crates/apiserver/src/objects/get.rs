@@ -43,7 +43,7 @@ impl Reader {
         let namespace = kind.namespace(&key.namespace)?;
         match key.name.as_str() {
             "" => Err(Refusal::invalid("name", "must name an object")),
-            name if !key::is_part(name) => Err(Refusal::invalid("name", "contains a character no name has")),
+            name if !key::is_name(name) => Err(Refusal::invalid("name", key::NAME_RULE)),
             name => Ok(ObjectName { kind: &key.kind, namespace, name }),
         }
     }

@@ -30,7 +30,7 @@ impl Reader {
         let answer = blocking(move || {
             let Versions { versions, more, oldest } = store.versions(&object_key, before, max)?;
             let versions = versions.into_iter().map(|it| version(&store, it)).collect::<Result<_, _>>()?;
-            Ok(raw::HistoryResponse { versions, more, oldest_kept: oldest.get() })
+            Ok(raw::HistoryResponse { versions, more, oldest_kept: oldest.get().max(1) })
         });
         let answer: raw::HistoryResponse = answer.await?.map_err(|failure| self.read_failure(failure))?;
         if answer.versions.is_empty() && before.is_none() {

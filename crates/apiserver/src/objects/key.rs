@@ -44,6 +44,18 @@ pub fn is_part(part: &str) -> bool {
     !part.is_empty() && !part.contains(['/', '\0'])
 }
 
+/// What `is_name` asks for.
+pub const NAME_RULE: &str =
+    "has to be lower-case letters, digits, '-' and '.', at most 253, with a letter or digit at both ends";
+
+/// True for what may be the name of an object or a namespace: no other is ever written.
+pub fn is_name(name: &str) -> bool {
+    let outer = |byte: Option<&u8>| byte.is_some_and(|it| it.is_ascii_lowercase() || it.is_ascii_digit());
+    let inner = |byte: &u8| outer(Some(byte)) || [b'-', b'.'].contains(byte);
+    let bytes = name.as_bytes();
+    bytes.len() <= 253 && bytes.iter().all(inner) && outer(bytes.first()) && outer(bytes.last())
+}
+
 /// Every object.
 pub fn all() -> KeyRange {
     prefix(Bytes::from_static(PREFIX.as_bytes()))

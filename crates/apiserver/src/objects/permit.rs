@@ -68,6 +68,7 @@ impl Needs<'_> {
             Write::Update(object) => self.sent(Verb::Update, Some(object), false),
             Write::UpdateStatus(object) => self.sent(Verb::Update, Some(object), true),
             Write::Apply(apply) => self.sent(Verb::Apply, apply.object.as_ref(), apply.status),
+            Write::Patch(patch) => self.one(Verb::Patch, patch.key.as_ref(), patch.status),
             Write::Delete(delete) => self.one(Verb::Delete, delete.key.as_ref(), false),
             Write::Reserve(it) => ledger(&it.ledger),
             Write::Release(it) => ledger(&it.ledger),

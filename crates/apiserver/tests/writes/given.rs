@@ -93,7 +93,7 @@ impl Given {
             operation: self.text("op"),
             fence: self.fence(),
             dry_run: self.has("dry"),
-            field_validation: validation.into(),
+            field_validation: self.text("unknown").parse().unwrap_or(validation.into()),
         })
     }
 
@@ -133,9 +133,19 @@ impl Given {
                 let status = self.has("status");
                 Write::Apply(pb::ApplyWrite { object: Some(self.object()), status, ..Default::default() })
             }
-            "delete" => {
-                Write::Delete(pb::DeleteWrite { key: Some(self.key()), ..pb::DeleteWrite::default() })
-            }
+            "patch" => Write::Patch(pb::PatchWrite {
+                key: Some(self.key()),
+                r#type: self.patch_kind(),
+                patch: self.text("patch").into(),
+                uid: self.text("uid"),
+                revision: self.number("rev"),
+                status: self.has("status"),
+            }),
+            "delete" => Write::Delete(pb::DeleteWrite {
+                key: Some(self.key()),
+                propagation: self.propagation(),
+                ..pb::DeleteWrite::default()
+            }),
             "reserve" => Write::Reserve(pb::Reserve {
                 ledger: self.word(0),
                 owner: self.word(1),
@@ -148,6 +158,24 @@ impl Given {
             other => panic!("unknown command in a transaction: {other}"),
         };
         request.writes.push(pb::Write { write: Some(write) });
+    }
+
+    /// `json`, or `type=NUMBER` for one that nobody knows.
+    pub fn patch_kind(&self) -> i32 {
+        let usual = if self.has("json") { pb::patch_request::Type::Json } else { Default::default() };
+        self.text("type").parse().unwrap_or(usual.into())
+    }
+
+    /// `mode=foreground`, or a number that nobody knows.
+    pub fn propagation(&self) -> i32 {
+        use pb::delete_request::Propagation;
+        let mode = self.text("mode");
+        let known = match mode.as_str() {
+            "foreground" => Propagation::Foreground,
+            "orphan" => Propagation::Orphan,
+            _ => Propagation::Background,
+        };
+        mode.parse().unwrap_or(known.into())
     }
 
     /// `fence=LEASE@EPOCH`

@@ -4,6 +4,7 @@
 //! - `script`: golden scripts, one property each, in `scripts`
 //! - `access`: golden scripts of who may do it, in `access`, through the services
 //! - `races`: what another writer does between the decision of a write and its commit
+//! - `refusals`: what a refusal carries, and what policies note
 //! - `given`: the arguments of a script's command
 //! - `render`: answers as text
 //! - `restart`: what a node knows of kinds and policies when it has just started
@@ -12,6 +13,7 @@ mod access;
 mod given;
 mod kit;
 mod races;
+mod refusals;
 mod render;
 mod restart;
 mod script;

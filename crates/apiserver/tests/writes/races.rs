@@ -2,7 +2,9 @@
 //! and on the state that are in force.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use prost::Message;
@@ -171,6 +173,29 @@ async fn a_kind_that_was_defined_elsewhere_is_read_at_once() {
     delete(&node.writer, "KindDefinition", "lakes").await.expect("has no objects");
     let request = pb::ListRequest { kind: "Lake".into(), ..Default::default() };
     assert_eq!(reason(elsewhere.list(request).await.map(drop)).0, Reason::Invalid);
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_the_definition_of_its_kind() {
+    let node = Node::new();
+    create(&node.writer, definition("lakes", "Lake")).await.expect("a good definition");
+    let request =
+        pb::WatchRequest { kind: "Lake".into(), bookmark_interval_ms: 100, ..pb::WatchRequest::default() };
+    let mut watch = node.writer.reader.watch(request).await.expect("is watched");
+    delete(&node.writer, "KindDefinition", "lakes").await.expect("has no objects");
+    node.writer.reader.rules().await.expect("the definitions are read");
+    let ended = async {
+        while let Some(answer) = watch.next().await {
+            let answer = pb::WatchResponse::decode(&answer.encode_to_vec()[..]).expect("an answer");
+            if let Some(error) = answer.events.into_iter().find_map(|it| it.error) {
+                return error;
+            }
+        }
+        panic!("ends without a reason");
+    };
+    let error = tokio::time::timeout(Duration::from_secs(30), ended).await.expect("ends");
+    assert_eq!(error.reason(), Reason::Invalid);
+    assert!(error.message.contains("no longer served"), "{}", error.message);
 }
 
 /// Past all rules, as an earlier version may have stored it.

@@ -94,14 +94,9 @@ impl Script {
                 })
             }
             "patch" => {
-                let kind = if given.has("json") {
-                    pb::patch_request::Type::Json
-                } else {
-                    pb::patch_request::Type::Merge
-                };
                 let request = pb::PatchRequest {
                     key: Some(given.key()),
-                    r#type: kind.into(),
+                    r#type: given.patch_kind(),
                     patch: given.text("patch").into(),
                     options: given.options(),
                     uid: given.text("uid"),
@@ -111,17 +106,11 @@ impl Script {
                 written(self.runtime.block_on(writer.patch(request, caller)))
             }
             "delete" => {
-                use pb::delete_request::Propagation;
-                let propagation = match given.text("mode").as_str() {
-                    "foreground" => Propagation::Foreground,
-                    "orphan" => Propagation::Orphan,
-                    _ => Propagation::Background,
-                };
                 let request = pb::DeleteRequest {
                     key: Some(given.key()),
                     uid: given.text("uid"),
                     revision: given.number("rev"),
-                    propagation: propagation.into(),
+                    propagation: given.propagation(),
                     options: given.options(),
                 };
                 render::outcome(self.runtime.block_on(writer.delete(request, caller)), |it| {
@@ -247,12 +236,14 @@ scripts! {
     custom_kinds,
     deletion,
     dry_run,
+    dry_run_refusals,
     fences,
     generation,
     ledger_reads,
     ledgers,
     namespaces,
     operations,
+    operations_unchanged,
     owners,
     patch,
     policies,
@@ -261,5 +252,8 @@ scripts! {
     status,
     too_large,
     transact,
+    transact_both_parts,
+    transact_refusals,
     unknown_fields,
+    unknown_modes,
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{GROWTH_BYTES_MAX, OPERATIONS_MAX, PatchError};
 use crate::DEPTH_MAX;
+use crate::decode::size;
 
 /// Does the operations on a copy of `document`.
 pub fn apply_json(document: &Value, patch: &Value) -> Result<Value, PatchError> {
@@ -198,20 +199,6 @@ fn find<'d>(document: &'d mut Value, tokens: &[String]) -> Option<&'d mut Value>
         Value::Array(array) => array.get_mut(index(token)?),
         _ => None,
     })
-}
-
-/// About how many bytes of JSON, and how deep.
-fn size(value: &Value) -> (usize, usize) {
-    let join = |(bytes, depth): (usize, usize), (more, deep): (usize, usize)| (bytes + more, depth.max(deep));
-    let (bytes, depth) = match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => return (8, 0),
-        Value::String(text) => return (text.len() + 3, 0),
-        Value::Array(array) => array.iter().map(size).fold((2, 0), join),
-        Value::Object(object) => {
-            object.iter().map(|(name, value)| join((name.len() + 4, 0), size(value))).fold((2, 0), join)
-        }
-    };
-    (bytes, depth + 1)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::create::{Fresh, new_metadata};
-use super::draft::{Draft, fill_defaults, settle_fields};
+use super::draft::{Draft, Settled, fill_defaults, settle_fields};
 use super::{
     Context, Incoming, Kind, check_conditions, check_no_conditions, key::settle_key, not_found,
     settle_sections,
@@ -55,7 +55,8 @@ pub fn apply<'a>(
             Object { kind: kind.name.to_owned(), metadata, ..Object::default() }
         }
     };
-    let warnings = settle_fields(kind, &mut config, subresource, incoming.repeated, context.validation)?;
+    let Settled { warnings, mut found } =
+        settle_fields(kind, &mut config, subresource, incoming.repeated, context.validation);
     let writer = Writer { manager, operation: Operation::Apply, subresource, time_ms: context.time_ms };
     let live = take_document(&mut object, subresource);
     let config = take_document(&mut config, subresource);
@@ -67,18 +68,25 @@ pub fn apply<'a>(
         &writer,
         how.force,
     );
-    let Applied { document, managed, taken } = applied.map_err(|error| match error {
-        NotApplied::Invalid(problems) => Refusal::invalid(problems),
-        NotApplied::Conflicts(conflicts) => {
-            Refusal::conflicts(conflicts).at_revision(stored.map_or(0, |stored| stored.metadata.revision))
+    let Applied { document, managed, taken } = match applied {
+        Ok(applied) => applied,
+        // What is wrong is said before who disagrees, and with what else is wrong.
+        Err(NotApplied::Conflicts(_)) if !found.is_empty() => return Err(Refusal::invalid(found)),
+        Err(NotApplied::Conflicts(conflicts)) => {
+            let revision = stored.map_or(0, |stored| stored.metadata.revision);
+            return Err(Refusal::conflicts(conflicts).at_revision(revision));
         }
-    })?;
+        Err(NotApplied::Invalid { problems, document }) => {
+            found.extend(problems);
+            Applied { document, managed: object.metadata.managed_fields.clone(), taken: Vec::new() }
+        }
+    };
     put_back(&mut object, document)?;
     object.metadata.managed_fields = managed;
-    fill_defaults(kind, &mut object, subresource);
+    fill_defaults(kind, &mut object, subresource)?;
     settle_sections(&mut object);
     let (kind, owners, time_ms) = (*kind, context.owners, context.time_ms);
-    Ok(Draft { kind, before: stored, object, subresource, warnings, taken, owners, manager, time_ms })
+    Ok(Draft { kind, before: stored, object, subresource, warnings, found, taken, owners, manager, time_ms })
 }
 
 /// The part of an object that is applied, taken out of it: spec and status may be large. What is absent is empty.

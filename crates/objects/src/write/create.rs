@@ -1,6 +1,6 @@
 //! Create: an object that is not there yet.
 
-use super::draft::{Draft, fill_new, own_all, settle_fields};
+use super::draft::{Draft, Settled, fill_new, own_all, settle_fields};
 use super::{Context, Incoming, Kind, check_no_conditions, described, key::settle_key};
 use crate::managed::Writer;
 use crate::object::{Metadata, Object, Operation, Subresource};
@@ -32,8 +32,8 @@ pub fn create<'a>(
     object.kind = kind.name.to_owned();
     object.status = serde_json::Value::Null;
     object.metadata = new_metadata(object.metadata, fresh.uid, context.time_ms);
-    let warnings =
-        settle_fields(kind, &mut object, Subresource::Main, incoming.repeated, context.validation)?;
+    let Settled { warnings, found } =
+        settle_fields(kind, &mut object, Subresource::Main, incoming.repeated, context.validation);
     // Before defaults are filled in: nobody has decided those.
     let writer = Writer {
         manager,
@@ -42,13 +42,14 @@ pub fn create<'a>(
         time_ms: context.time_ms,
     };
     own_all(kind, &mut object, &writer);
-    fill_new(kind, &mut object);
+    fill_new(kind, &mut object)?;
     Ok(Draft {
         kind: *kind,
         before: None,
         object,
         subresource: Subresource::Main,
         warnings,
+        found,
         taken: Vec::new(),
         owners: context.owners,
         manager,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Kind;
 use crate::changes::Changes;
-use crate::decode::depth;
+use crate::decode::{depth, settle_numbers};
 use crate::deletion::check_finalizers;
 use crate::fields::{FieldSet, Step, push_field};
 use crate::managed::Writer;
@@ -23,6 +23,8 @@ pub struct Draft<'a> {
     pub(super) object: Object,
     pub(super) subresource: Subresource,
     pub(super) warnings: Vec<String>,
+    /// What is wrong already. The write goes on as if it were not, so that everything else is found, too.
+    pub(super) found: Vec<FieldProblem>,
     pub(super) taken: Vec<FieldConflict>,
     pub(super) owners: OwnerLookup<'a>,
     pub(super) manager: &'a str,
@@ -75,8 +77,9 @@ impl Draft<'_> {
 
     /// Lets policies change the object. What they change is recorded as an update by the manager of the write: it asked for
     /// it, and must not find itself in conflict with a policy the next time. Identity and what the server writes are put back,
-    /// and so is the part of the object that this write is not about.
-    pub fn mutate(&mut self, change: impl FnOnce(&mut Object)) {
+    /// and so is the part of the object that this write is not about. What they leave is settled as what a client sends is:
+    /// what they null gets its default again, and a field that no object of the kind has is a problem. `by` are their names.
+    pub fn mutate(&mut self, by: &[String], change: impl FnOnce(&mut Object)) -> Result<(), Refusal> {
         let old = self.object.clone();
         change(&mut self.object);
         self.object.kind.clone_from(&old.kind);
@@ -88,6 +91,8 @@ impl Draft<'_> {
             }
         }
         keep_servers_metadata(&old, &mut self.object);
+        self.settle_mutated(by, &old);
+        let filled = fill_defaults(&self.kind, &mut self.object, self.subresource)?;
         let writer = Writer {
             manager: self.manager,
             operation: Operation::Update,
@@ -95,13 +100,49 @@ impl Draft<'_> {
             time_ms: self.time_ms,
         };
         let changes = between(&self.kind, Some(&old), &self.object, self.subresource);
-        own(&mut self.object, changes, &writer);
+        own(&mut self.object, undecided(changes, &filled), &writer);
+        Ok(())
+    }
+
+    fn settle_mutated(&mut self, by: &[String], old: &Object) {
+        let topology = self.kind.topology;
+        let (section, value, old, node) = match self.subresource {
+            Subresource::Main => (".spec", &mut self.object.spec, &old.spec, topology.spec()),
+            Subresource::Status => (".status", &mut self.object.status, &old.status, topology.status()),
+        };
+        settle_numbers(value);
+        let mut unknown = prune(value, topology, node, section);
+        if !unknown.is_empty() {
+            // What the schema has forgotten since it was stored was not put in by a policy.
+            let forgotten = prune(&mut old.clone(), topology, node, section);
+            unknown.retain(|problem| !forgotten.contains(problem));
+        }
+        let names = by.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+        self.found.extend(unknown.into_iter().map(|problem| {
+            let message = format!("is no field of this kind, and a policy put it there: correct {names}");
+            FieldProblem::new(problem.path, message)
+        }));
+        default::drop_nulls(value, topology, node);
+        super::settle_sections(&mut self.object);
+    }
+
+    /// What is wrong already, before the last checks.
+    pub fn found(&self) -> &[FieldProblem] {
+        &self.found
     }
 
     /// The last checks, the generation, and what has to be committed.
-    pub fn finish(mut self) -> Result<Written, Refusal> {
-        let problems = self.problems();
+    pub fn finish(self) -> Result<Written, Refusal> {
+        self.finish_or(|_| Vec::new())
+    }
+
+    /// As [`Self::finish`]. If something is wrong, `rest` finds what else is wrong with the object, so that a refusal names
+    /// everything at once; if nothing is, it is not called.
+    pub fn finish_or(mut self, rest: impl FnOnce(&Object) -> Vec<FieldProblem>) -> Result<Written, Refusal> {
+        let mut problems = std::mem::take(&mut self.found);
+        problems.extend(self.problems());
         if !problems.is_empty() {
+            problems.extend(rest(&self.object));
             return Err(Refusal::invalid(problems));
         }
         let deleting = self.object.metadata.deleted_ms.is_some();
@@ -130,7 +171,14 @@ impl Draft<'_> {
             return vec![FieldProblem::new(section, format!("is nested more than {DEPTH_MAX} deep"))];
         }
         match self.subresource {
-            Subresource::Status => lists::check(topology, topology.status(), &object.status, ".status"),
+            Subresource::Status => {
+                let mut problems = lists::check(topology, topology.status(), &object.status, ".status");
+                if let Some(before) = self.before {
+                    let (old, new) = (&before.status, &object.status);
+                    problems.extend(immutable::check(topology, topology.status(), old, new, ".status"));
+                }
+                problems
+            }
             Subresource::Main => {
                 let mut problems = lists::check(topology, topology.spec(), &object.spec, ".spec");
                 let before = self.before.map(|before| &before.metadata);
@@ -177,14 +225,14 @@ pub(super) fn keep_servers_metadata(stored: &Object, object: &mut Object) {
     to.managed_fields.clone_from(&from.managed_fields);
 }
 
-/// Drops what the schema does not know and what is `null` from one part of an object; gives warnings, or refuses.
+/// Drops what the schema does not know and what is `null` from one part of an object; gives warnings, or problems.
 pub(super) fn settle_fields(
     kind: &Kind<'_>,
     object: &mut Object,
     subresource: Subresource,
     mut found: Vec<FieldProblem>,
     validation: FieldValidation,
-) -> Result<Vec<String>, Refusal> {
+) -> Settled {
     let topology = kind.topology;
     let (section, value, node, exists) = match subresource {
         Subresource::Main => (".spec", &mut object.spec, topology.spec(), topology.has_spec()),
@@ -204,25 +252,47 @@ pub(super) fn settle_fields(
     found.extend(prune(value, topology, node, section));
     default::drop_nulls(value, topology, node);
     super::settle_sections(object);
-    validation.judge(found).map_err(Refusal::invalid)
+    match validation.judge(found) {
+        Ok(warnings) => Settled { warnings, found: Vec::new() },
+        Err(found) => Settled { warnings: Vec::new(), found },
+    }
+}
+
+/// What was found about fields that no object of the kind has.
+pub(super) struct Settled {
+    pub warnings: Vec<String>,
+    pub found: Vec<FieldProblem>,
 }
 
 /// Fills defaults into the main part of a new object, where nobody has to know which fields they are.
-pub(super) fn fill_new(kind: &Kind<'_>, object: &mut Object) {
-    default::fill_silently(&mut object.spec, kind.topology, kind.topology.spec());
+pub(super) fn fill_new(kind: &Kind<'_>, object: &mut Object) -> Result<(), Refusal> {
+    let filled = default::fill_silently(&mut object.spec, kind.topology, kind.topology.spec());
+    filled.map_err(|error| Refusal::invalid(vec![error.problem(".spec")]))
 }
 
 /// Fills defaults into one part of an object, and says which fields they are.
-pub(super) fn fill_defaults(kind: &Kind<'_>, object: &mut Object, subresource: Subresource) -> FieldSet {
+pub(super) fn fill_defaults(
+    kind: &Kind<'_>,
+    object: &mut Object,
+    subresource: Subresource,
+) -> Result<FieldSet, Refusal> {
     let topology = kind.topology;
     let (name, below) = match subresource {
         Subresource::Main => ("spec", default::fill(&mut object.spec, topology, topology.spec())),
-        Subresource::Status if object.status.is_null() => return FieldSet::new(),
+        Subresource::Status if object.status.is_null() => return Ok(FieldSet::new()),
         Subresource::Status => ("status", default::fill(&mut object.status, topology, topology.status())),
     };
+    let below = below.map_err(|error| Refusal::invalid(vec![error.problem(&format!(".{name}"))]))?;
     let mut filled = FieldSet::new();
     filled.graft(Step::field(name), below);
-    filled
+    Ok(filled)
+}
+
+/// A field that fell back to its default is no longer its owner's, but not the writer's either.
+pub(super) fn undecided(mut changes: Changes, filled: &FieldSet) -> Changes {
+    changes.gone.add(changes.set.intersection(filled));
+    changes.set = changes.set.difference(filled);
+    changes
 }
 
 /// What differs in one part of an object.

@@ -1,12 +1,13 @@
 //! Which object a request means: its namespace and name, before anything is read.
 
+use setpoint_types::names::{SUBDOMAIN_CHARS_MAX, check_dns_label, check_dns_subdomain};
+
 use super::Kind;
 use crate::object::Metadata;
 use crate::refusal::{FieldProblem, Refusal};
 
 /// The namespace of objects that name none.
 const NAMESPACE: &str = "default";
-const NAME_BYTES_MAX: usize = 253;
 
 /// Completes namespace and name: the default namespace, and for `generate_name` the prefix with `suffix`, which the caller
 /// draws, and draws anew if the name is taken.
@@ -29,18 +30,20 @@ pub fn settle_key(kind: &Kind<'_>, metadata: &mut Metadata, suffix: &str) -> Res
             ".metadata.name",
             "is missing: give a name, or create with generateName",
         ));
-    } else if !is_name(&metadata.name) {
-        problems.push(FieldProblem::new(from, name_rule(&metadata.name)));
+    } else if let Err(rule) = check_dns_subdomain(&metadata.name) {
+        problems.push(FieldProblem::new(from, broken(rule, &metadata.name)));
     }
-    if kind.namespaced && !is_name(&metadata.namespace) {
-        problems.push(FieldProblem::new(".metadata.namespace", name_rule(&metadata.namespace)));
+    if kind.namespaced
+        && let Err(rule) = check_dns_label(&metadata.namespace)
+    {
+        problems.push(FieldProblem::new(".metadata.namespace", broken(rule, &metadata.namespace)));
     }
     if problems.is_empty() { Ok(()) } else { Err(Refusal::invalid(problems)) }
 }
 
 /// The prefix, shortened if need be, and the suffix.
 fn generated(prefix: &str, suffix: &str) -> String {
-    let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
+    let room = SUBDOMAIN_CHARS_MAX.saturating_sub(suffix.len());
     let kept: String = prefix
         .chars()
         .scan(0, |length, it| {
@@ -51,22 +54,10 @@ fn generated(prefix: &str, suffix: &str) -> String {
     kept + suffix
 }
 
-fn is_name(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    let outer =
-        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    let bytes = name.as_bytes();
-    bytes.len() <= NAME_BYTES_MAX
-        && bytes.iter().all(|byte| inner(*byte))
-        && outer(bytes.first())
-        && outer(bytes.last())
-}
-
-fn name_rule(name: &str) -> String {
+fn broken(rule: &str, name: &str) -> String {
     let shown: String = name.chars().take(80).collect();
-    format!(
-        "is {shown:?}, but has to be lower-case letters, digits, '-' and '.', at most {NAME_BYTES_MAX}, with a letter or digit at both ends"
-    )
+    let cut = if shown.len() < name.len() { "…" } else { "" };
+    format!("is {shown:?}{cut}, but {rule}")
 }
 
 #[cfg(test)]
@@ -100,6 +91,8 @@ mod tests {
         assert_eq!(settled(true, "", "", "web-"), ok("default/web-x7k2p"));
         assert_eq!(settled(false, "a", "", ""), bad(".metadata.name .metadata.namespace"));
         assert_eq!(settled(true, "a/b", "Web", ""), bad(".metadata.name .metadata.namespace"));
+        assert_eq!(settled(true, "a.b", "web", ""), bad(".metadata.namespace"));
+        assert_eq!(settled(true, "", &"a".repeat(253), ""), Ok(format!("default/{}", "a".repeat(253))));
         assert_eq!(settled(true, "", "", "Web-"), bad(".metadata.generateName"));
         for name in ["-a", "a-", "a/b", "a b", "é", ".", "..", &"a".repeat(254)] {
             assert_eq!(settled(true, "", name, ""), bad(".metadata.name"), "{name}");

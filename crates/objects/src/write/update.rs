@@ -1,9 +1,9 @@
 //! Update and UpdateStatus: replace one part of an object that is there.
 
-use super::draft::{Draft, between, fill_defaults, keep_servers_metadata, own, settle_fields};
+use super::draft::{
+    Draft, Settled, between, fill_defaults, keep_servers_metadata, own, settle_fields, undecided,
+};
 use super::{Context, Incoming, Kind, check_conditions, key::settle_key, not_found};
-use crate::changes::Changes;
-use crate::fields::FieldSet;
 use crate::managed::Writer;
 use crate::object::{Object, Operation, Subresource};
 use crate::refusal::{FieldProblem, Refusal};
@@ -52,8 +52,9 @@ pub(super) fn replace<'a>(
             object.metadata.clone_from(&before.metadata);
         }
     }
-    let warnings = settle_fields(kind, &mut object, subresource, incoming.repeated, context.validation)?;
-    let filled = fill_defaults(kind, &mut object, subresource);
+    let Settled { warnings, found } =
+        settle_fields(kind, &mut object, subresource, incoming.repeated, context.validation);
+    let filled = fill_defaults(kind, &mut object, subresource)?;
     let changes = undecided(between(kind, Some(before), &object, subresource), &filled);
     let writer = Writer { manager, operation: Operation::Update, subresource, time_ms: context.time_ms };
     own(&mut object, changes, &writer);
@@ -63,18 +64,12 @@ pub(super) fn replace<'a>(
         object,
         subresource,
         warnings,
+        found,
         taken: Vec::new(),
         owners: context.owners,
         manager,
         time_ms: context.time_ms,
     })
-}
-
-/// A field that fell back to its default is no longer its owner's, but not the writer's either.
-fn undecided(mut changes: Changes, filled: &FieldSet) -> Changes {
-    changes.gone.add(changes.set.intersection(filled));
-    changes.set = changes.set.difference(filled);
-    changes
 }
 
 /// What an object is known by never changes. A request finds its object by it, so only a patch can try.

@@ -210,7 +210,12 @@ impl Script {
         };
         Ok(draft.and_then(|mut draft| {
             if let Some(image) = request.options.get("policy_image") {
-                draft.mutate(|object| object.spec["image"] = image.as_str().into());
+                draft
+                    .mutate(&["images".to_owned()], |object| object.spec["image"] = image.as_str().into())?;
+            }
+            if let Some(spec) = request.options.get("policy_spec") {
+                let spec: Value = serde_json::from_str(spec).expect("JSON");
+                draft.mutate(&["specs".to_owned()], |object| object.spec = spec)?;
             }
             draft.finish()
         }))

@@ -8,15 +8,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use setpoint_types::Revision;
 
+use super::Pending;
 use super::mutate::Write;
 use super::operations::Done;
 use super::plan::{Plan, Row};
-use super::step::Step;
+use super::state::State;
+use super::step::{Applied, Step, current};
 use crate::author::Author;
+use crate::command::AlarmKind;
 use crate::commit::{Commit, Guard, Op};
-use crate::engine::EngineFailure;
+use crate::engine::{Engine, EngineFailure};
 use crate::hold::{Epoch, Hold, LeaseName, LeaseState};
 use crate::ledger::{self, Amounts, Ledger};
+use crate::read::View;
 use crate::verdict::{Committed, Found, Rejection, Response, Verdict};
 
 impl Step<'_> {
@@ -24,12 +28,7 @@ impl Step<'_> {
         if let Some(done) = self.repeated(commit) {
             return Ok(done.map(Response::Commit));
         }
-        for (index, guard) in commit.guards.iter().enumerate() {
-            if let Some(found) = self.against(guard, term)? {
-                return Ok(Err(Rejection::Guard { index, found }));
-            }
-        }
-        let plan = match Plan::of(self, &commit.ops)? {
+        let plan = match self.before().decide(commit, term)? {
             Ok(plan) => plan,
             Err(rejection) => return Ok(Err(rejection)),
         };
@@ -52,30 +51,6 @@ impl Step<'_> {
             return Some(Err(Rejection::OperationReused { revision: done.revision }));
         }
         Some(Ok(Committed { revision: done.revision, changed: done.changed, repeated: true }))
-    }
-
-    /// What a guard found that it does not allow.
-    fn against(&self, guard: &Guard, running: u64) -> Result<Option<Found>, EngineFailure> {
-        Ok(match guard {
-            Guard::Revision { key, revision } => {
-                let found = self.state.index.get(key).map_or(Revision::NONE, |state| state.modified);
-                (found != *revision).then_some(Found::Revision(found))
-            }
-            Guard::Fence(fence) => {
-                // The hold alone decides; the epoch is only looked up to tell who was refused.
-                let held = self.held(&fence.lease)?.is_some_and(|hold| hold.epoch == fence.epoch);
-                if held { None } else { Some(Found::Lease(self.lease_state(&fence.lease)?)) }
-            }
-            Guard::Headroom { ledger, amounts } => {
-                let left = self.ledger(ledger)?.shortage(&Amounts::new(), amounts);
-                (!left.is_empty()).then_some(Found::Headroom(left))
-            }
-            Guard::Term(term) => (*term != running).then_some(Found::Term(running)),
-            Guard::Empty(range) => {
-                let keys = self.state.index.count(range);
-                (keys > 0).then_some(Found::Keys(keys as u64))
-            }
-        })
     }
 
     /// Changes what the plan found possible; says whether that was anything.
@@ -116,9 +91,70 @@ impl Step<'_> {
         }
     }
 
-    /// A key's value before the running command.
-    pub(super) fn value(&self, key: &Bytes) -> Result<Option<Bytes>, EngineFailure> {
-        Ok(self.current(key)?.map(|kv| kv.value))
+    fn before(&self) -> Before<'_> {
+        Before { state: self.state, engine: self.engine, pending: &self.pending }
+    }
+}
+
+/// The state that a commit is decided on: all of it is decided before anything changes.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'a> {
+    pub state: &'a State,
+    engine: &'a dyn Engine,
+    pending: &'a Pending,
+}
+
+/// Whether a commit would be done now, without doing it.
+pub(crate) fn try_commit(state: &State, engine: &dyn Engine, commit: &Commit) -> Applied<()> {
+    let alarm = |kind| state.has_alarm(kind);
+    if alarm(AlarmKind::Corrupt) {
+        return Ok(Err(Rejection::Corrupt));
+    }
+    if commit.grows() && alarm(AlarmKind::NoSpace) {
+        return Ok(Err(Rejection::NoSpace));
+    }
+    let before = Before { state, engine, pending: &Pending::new() };
+    let term = state.applied.map_or(0, |applied| applied.term);
+    Ok(before.decide(commit, term)?.map(drop))
+}
+
+impl Before<'_> {
+    /// What the commit comes to, if its guards hold and its operations are possible.
+    fn decide<'c>(&self, commit: &'c Commit, term: u64) -> Applied<Plan<'c>> {
+        for (index, guard) in commit.guards.iter().enumerate() {
+            if let Some(found) = self.against(guard, term)? {
+                return Ok(Err(Rejection::Guard { index, found }));
+            }
+        }
+        Plan::of(self, &commit.ops)
+    }
+
+    /// What a guard found that it does not allow.
+    fn against(&self, guard: &Guard, running: u64) -> Result<Option<Found>, EngineFailure> {
+        Ok(match guard {
+            Guard::Revision { key, revision } => {
+                let found = self.state.index.get(key).map_or(Revision::NONE, |state| state.modified);
+                (found != *revision).then_some(Found::Revision(found))
+            }
+            Guard::Fence(fence) => {
+                // The hold alone decides; the epoch is only looked up to tell who was refused.
+                let held = self.held(&fence.lease)?.is_some_and(|hold| hold.epoch == fence.epoch);
+                if held { None } else { Some(Found::Lease(self.lease_state(&fence.lease)?)) }
+            }
+            Guard::Headroom { ledger, amounts } => {
+                let left = self.ledger(ledger)?.shortage(&Amounts::new(), amounts);
+                (!left.is_empty()).then_some(Found::Headroom(left))
+            }
+            Guard::Term(term) => (*term != running).then_some(Found::Term(running)),
+            Guard::Empty(range) => {
+                let keys = self.state.index.count(range);
+                (keys > 0).then_some(Found::Keys(keys as u64))
+            }
+        })
+    }
+
+    fn value(&self, key: &Bytes) -> Result<Option<Bytes>, EngineFailure> {
+        Ok(current(&View::latest(self.state, self.engine, self.pending), key)?.map(|kv| kv.value))
     }
 
     pub(super) fn ledger(&self, name: &str) -> Result<Ledger, EngineFailure> {

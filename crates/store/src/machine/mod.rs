@@ -35,6 +35,7 @@ use crate::encoding::{Record, RecordId};
 use crate::engine::{Engine, EngineFailure, WriteBatch};
 use crate::verdict::Verdict;
 
+pub(crate) use commit::try_commit;
 pub use operations::Done;
 pub use state::{GrantedLease, Lease, Position, State};
 pub(crate) use txn::{choose_read, read_branch};

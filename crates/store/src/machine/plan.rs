@@ -10,7 +10,8 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use bytes::Bytes;
 use setpoint_types::LeaseId;
 
-use super::step::{Applied, Step};
+use super::commit::Before;
+use super::step::Applied;
 use crate::commit::Op;
 use crate::encoding;
 use crate::engine::EngineFailure;
@@ -65,10 +66,10 @@ pub(super) struct Row {
 
 impl<'c> Plan<'c> {
     /// Plays the operations through.
-    pub fn of(step: &Step<'_>, ops: &'c [Op]) -> Applied<Self> {
+    pub fn of(before: &Before<'_>, ops: &'c [Op]) -> Applied<Self> {
         let mut plan = Self::default();
         for (at, op) in ops.iter().enumerate() {
-            if let Err(rejection) = plan.add(step, at, op)? {
+            if let Err(rejection) = plan.add(before, at, op)? {
                 return Ok(Err(rejection));
             }
         }
@@ -76,7 +77,7 @@ impl<'c> Plan<'c> {
         for op in ops {
             if let Op::Put { lease, .. } = op
                 && !lease.is_none()
-                && !plan.knows_lease(step, *lease)
+                && !plan.knows_lease(before, *lease)
             {
                 return Ok(Err(Rejection::LeaseNotFound));
             }
@@ -84,37 +85,37 @@ impl<'c> Plan<'c> {
         Ok(Ok(plan))
     }
 
-    fn add(&mut self, step: &Step<'_>, at: usize, op: &'c Op) -> Applied<()> {
+    fn add(&mut self, before: &Before<'_>, at: usize, op: &'c Op) -> Applied<()> {
         match op {
             Op::Put { key, .. } | Op::Delete { key } if encoding::is_kept(key) => {
                 Ok(Err(Rejection::Reserved))
             }
             Op::Put { .. } | Op::Delete { .. } => Ok(Ok(())),
             Op::Limits { ledger, limits } => {
-                touch(&mut self.ledgers, ledger.as_str(), || step.ledger(ledger))?.limits = limits.clone();
+                touch(&mut self.ledgers, ledger.as_str(), || before.ledger(ledger))?.limits = limits.clone();
                 Ok(Ok(()))
             }
             Op::Reserve { ledger, owner, amounts } => {
-                self.reserve(step, at, (ledger, owner), ledger::nonzero(amounts))
+                self.reserve(before, at, (ledger, owner), ledger::nonzero(amounts))
             }
-            Op::Release { ledger, owner } => self.reserve(step, at, (ledger, owner), Amounts::new()),
+            Op::Release { ledger, owner } => self.reserve(before, at, (ledger, owner), Amounts::new()),
             Op::Hold { lease, holder, epoch, ttl, id } => {
                 let hold = Hold { holder: holder.clone(), epoch: *epoch, ttl: *ttl, id: *id };
-                self.hold(step, at, lease, hold)
+                self.hold(before, at, lease, hold)
             }
-            Op::Vacate { lease, epoch } => self.vacate(step, at, lease, *epoch),
+            Op::Vacate { lease, epoch } => self.vacate(before, at, lease, *epoch),
         }
     }
 
     fn reserve(
         &mut self,
-        step: &Step<'_>,
+        before: &Before<'_>,
         op: usize,
         (ledger, owner): (&'c str, &'c str),
         amounts: Amounts,
     ) -> Applied<()> {
-        let book = touch(&mut self.ledgers, ledger, || step.ledger(ledger))?;
-        let had = touch(&mut self.reservations, (ledger, owner), || step.reservation(ledger, owner))?;
+        let book = touch(&mut self.ledgers, ledger, || before.ledger(ledger))?;
+        let had = touch(&mut self.reservations, (ledger, owner), || before.reservation(ledger, owner))?;
         let left = book.shortage(had, &amounts);
         if !left.is_empty() {
             return Ok(Err(Rejection::NoHeadroom { op, left }));
@@ -124,9 +125,9 @@ impl<'c> Plan<'c> {
         Ok(Ok(()))
     }
 
-    fn hold(&mut self, step: &Step<'_>, op: usize, lease: &'c LeaseName, hold: Hold) -> Applied<()> {
-        let known = hold.id.is_none() || self.knows_lease(step, hold.id);
-        let state = touch(&mut self.leases, lease, || step.lease_state(lease))?;
+    fn hold(&mut self, before: &Before<'_>, op: usize, lease: &'c LeaseName, hold: Hold) -> Applied<()> {
+        let known = hold.id.is_none() || self.knows_lease(before, hold.id);
+        let state = touch(&mut self.leases, lease, || before.lease_state(lease))?;
         // S21: epochs only grow, by one per holder.
         if state.hold.is_some() || state.epoch.next() != Some(hold.epoch) {
             return Ok(Err(Rejection::NotFree { op, found: state.clone() }));
@@ -140,8 +141,8 @@ impl<'c> Plan<'c> {
         Ok(Ok(()))
     }
 
-    fn vacate(&mut self, step: &Step<'_>, op: usize, lease: &'c LeaseName, epoch: Epoch) -> Applied<()> {
-        let state = touch(&mut self.leases, lease, || step.lease_state(lease))?;
+    fn vacate(&mut self, before: &Before<'_>, op: usize, lease: &'c LeaseName, epoch: Epoch) -> Applied<()> {
+        let state = touch(&mut self.leases, lease, || before.lease_state(lease))?;
         match state.hold.take_if(|hold| hold.epoch == epoch) {
             None => Ok(Err(Rejection::NotHeld { op, found: state.clone() })),
             Some(hold) => {
@@ -154,8 +155,9 @@ impl<'c> Plan<'c> {
         }
     }
 
-    fn knows_lease(&self, step: &Step<'_>, id: LeaseId) -> bool {
-        self.granted.contains_key(&id) || (step.state.leases.contains_key(&id) && !self.revoked.contains(&id))
+    fn knows_lease(&self, before: &Before<'_>, id: LeaseId) -> bool {
+        self.granted.contains_key(&id)
+            || (before.state.leases.contains_key(&id) && !self.revoked.contains(&id))
     }
 
     /// What is to be written beside the puts and deletes; only what differs from what is there.

@@ -26,6 +26,13 @@ pub(super) struct Step<'a> {
 /// A verdict, or the failure of this replica.
 pub(super) type Applied<T> = Result<Result<T, Rejection>, EngineFailure>;
 
+/// One key as a view has it.
+pub(super) fn current(view: &View<'_>, key: &Bytes) -> Result<Option<KeyValue>, EngineFailure> {
+    let mut read = Range::latest(KeyRange::Single(key.clone()));
+    read.limit = 1;
+    Ok(view.range(&read).map_err(ReadFailure::into_engine)?.kvs.pop())
+}
+
 impl<'a> Step<'a> {
     pub fn new(state: &'a mut State, engine: &'a dyn Engine, local: NodeId) -> Self {
         let (batch, pending, outcome) = Default::default();
@@ -189,10 +196,7 @@ impl<'a> Step<'a> {
     }
 
     pub fn current(&self, key: &Bytes) -> Result<Option<KeyValue>, EngineFailure> {
-        let view = View::latest(self.state, self.engine, &self.pending);
-        let mut read = Range::latest(KeyRange::Single(key.clone()));
-        read.limit = 1;
-        Ok(view.range(&read).map_err(ReadFailure::into_engine)?.kvs.pop())
+        current(&View::latest(self.state, self.engine, &self.pending), key)
     }
 
     /// The state as the running command sees it.

@@ -1,15 +1,13 @@
 //! Whether metadata is well-formed, for objects of every kind, built-in or not.
 //!
-//! Not here: what only the stored objects can tell, such as whether an owner exists, and what deletion allows (the crate
-//! `objects`).
+//! Not here: finalizers and owners, whose rules need what is stored (the crate `objects`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::{Metadata, OwnerReference};
+use super::Metadata;
 use crate::Problems;
 use crate::names::{
-    check_dns_label, check_dns_subdomain, check_finalizer, check_kind, check_label_key, check_label_value,
-    check_name_prefix,
+    check_dns_label, check_dns_subdomain, check_label_key, check_label_value, check_name_prefix,
 };
 
 /// All annotations of one object together, as in Kubernetes.
@@ -21,8 +19,6 @@ pub fn check_metadata(namespaced: bool, old: Option<&Metadata>, new: &Metadata, 
         check_names(namespaced, new, problems);
         check_labels(&new.labels, problems);
         check_annotations(&new.annotations, problems);
-        check_finalizers(&new.finalizers, problems);
-        check_owners(new, problems);
         if let Some(old) = old {
             check_same(old, new, problems);
         }
@@ -71,43 +67,6 @@ fn check_annotations(annotations: &BTreeMap<String, String>, problems: &mut Prob
     });
 }
 
-fn check_finalizers(finalizers: &[String], problems: &mut Problems) {
-    let mut seen = BTreeSet::new();
-    problems.each("finalizers", finalizers, |problems, finalizer| {
-        if let Err(message) = check_finalizer(finalizer) {
-            problems.report(message);
-        }
-        if !seen.insert(finalizer.clone()) {
-            problems.report("is there twice");
-        }
-    });
-}
-
-fn check_owners(metadata: &Metadata, problems: &mut Problems) {
-    let mut seen = BTreeSet::new();
-    let mut controllers = 0;
-    problems.each("owners", &metadata.owners, |problems, owner| {
-        check_owner(metadata, owner, problems);
-        if !owner.uid.is_empty() && !seen.insert(owner.uid.clone()) {
-            problems.report_at("uid", "is that of another owner in the list");
-        }
-        controllers += usize::from(owner.controller);
-        if owner.controller && controllers > 1 {
-            problems.report_at("controller", "must be true for one owner at most");
-        }
-    });
-}
-
-fn check_owner(metadata: &Metadata, owner: &OwnerReference, problems: &mut Problems) {
-    report_if(problems, "kind", check_kind(&owner.kind));
-    report_if(problems, "name", check_dns_subdomain(&owner.name));
-    if owner.uid.is_empty() {
-        problems.report_at("uid", "must not be empty");
-    } else if owner.uid == metadata.uid {
-        problems.report_at("uid", "must not be the object's own");
-    }
-}
-
 /// What the server wrote stays as it is. Empty means the writer said nothing about it.
 fn check_same(old: &Metadata, new: &Metadata, problems: &mut Problems) {
     if new.name != old.name {
@@ -151,16 +110,6 @@ mod tests {
         }
     }
 
-    fn owner(uid: &str, controller: bool) -> OwnerReference {
-        OwnerReference {
-            kind: "Workload".into(),
-            name: "web".into(),
-            uid: Uid::new(uid),
-            controller,
-            ..OwnerReference::default()
-        }
-    }
-
     #[test]
     fn good_metadata_has_no_problems() {
         assert!(paths(true, None, &good()).is_empty());
@@ -174,8 +123,6 @@ mod tests {
         let bad = Metadata {
             namespace: "a.b".into(),
             name: "Web".into(),
-            finalizers: vec!["a".into(), "a".into(), "/".into()],
-            owners: vec![owner("o", true), owner("o", true), owner("", false), owner("u", false)],
             labels: [("a/b/c".to_owned(), "-".to_owned())].into(),
             annotations: [("?".to_owned(), "x".repeat(ANNOTATIONS_BYTES_MAX))].into(),
             ..good()
@@ -189,12 +136,6 @@ mod tests {
                 ".metadata.labels.\"a/b/c\"",
                 ".metadata.annotations.\"?\"",
                 ".metadata.annotations",
-                ".metadata.finalizers[1]",
-                ".metadata.finalizers[2]",
-                ".metadata.owners[1].uid",
-                ".metadata.owners[1].controller",
-                ".metadata.owners[2].uid",
-                ".metadata.owners[3].uid",
             ]
         );
         assert_eq!(

@@ -1,13 +1,13 @@
-//! Whether a value has the shape its schema says, and keeps what it may not change; every problem at once.
+//! Whether a value has the shape its schema says; every problem at once.
 //!
-//! Fields the schema does not name are no problem here: what becomes of them is decided where requests come in.
+//! Not here, but in the crate `objects`: fields the schema does not name, elements of a set or a map that are there twice,
+//! and fields that never change.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::format::check_format;
-use super::{IMMUTABLE, LIST_MAP_KEYS, LIST_TYPE};
 use crate::Problems;
 
 /// A schema, read once: every write of an object is checked, and looking its words up each time was most of that.
@@ -26,25 +26,12 @@ pub struct Check {
     /// Of fields that are not named.
     others: Option<Box<Self>>,
     items: Option<Box<Self>>,
-    list: List,
-    immutable: bool,
-    /// This or something named below it is.
-    has_immutable: bool,
 }
 
 #[derive(Debug, Default)]
 struct Size {
     min: Option<u64>,
     max: Option<u64>,
-}
-
-/// What tells the elements of a list apart.
-#[derive(Debug, Default)]
-enum List {
-    #[default]
-    Nothing,
-    Value,
-    Keys(Vec<String>),
 }
 
 impl Check {
@@ -60,7 +47,6 @@ impl Check {
         let named = words.get("properties").and_then(Value::as_object).into_iter().flatten();
         let properties: BTreeMap<String, Self> =
             named.map(|(name, schema)| (name.clone(), Self::of(schema))).collect();
-        let immutable = words.get(IMMUTABLE) == Some(&Value::Bool(true));
         Self {
             expected: words.get("type").cloned(),
             allowed: words.get("enum").and_then(Value::as_array).cloned(),
@@ -76,13 +62,6 @@ impl Check {
                 .map(str::to_owned),
             others: below("additionalProperties"),
             items: below("items"),
-            list: match text(LIST_TYPE).as_deref() {
-                Some("set") => List::Value,
-                Some("map") => List::Keys(texts(LIST_MAP_KEYS)),
-                _ => List::Nothing,
-            },
-            immutable,
-            has_immutable: immutable || properties.values().any(|property| property.has_immutable),
             properties,
         }
     }
@@ -112,28 +91,14 @@ impl Check {
             Value::String(text) => self.length.check(|| text.chars().count(), "characters", problems),
             Value::Array(elements) => {
                 self.items_count.check(|| elements.len(), "elements", problems);
-                self.check_list(elements, problems);
+                if let Some(items) = &self.items {
+                    for (index, element) in elements.iter().enumerate() {
+                        problems.index(index, |problems| items.run(element, problems));
+                    }
+                }
             }
             Value::Object(fields) => self.check_object(fields, problems),
             Value::Null | Value::Bool(_) => {}
-        }
-    }
-
-    /// Reports every field the schema calls immutable that `new` changes or leaves out. A field `old` did not have may
-    /// still be set: otherwise no object could ever get a field that a later version introduces.
-    pub fn run_change(&self, old: &Value, new: &Value, problems: &mut Problems) {
-        if old.is_null() || !self.has_immutable {
-            return;
-        }
-        if self.immutable {
-            if old != new {
-                problems.report("cannot be changed");
-            }
-            return;
-        }
-        for (name, property) in self.properties.iter().filter(|(_, property)| property.has_immutable) {
-            let (old, new) = (&old[name.as_str()], &new[name.as_str()]);
-            problems.field(name, |problems| property.run_change(old, new, problems));
         }
     }
 
@@ -156,36 +121,6 @@ impl Check {
                     }
                 }
             });
-        }
-    }
-
-    fn check_list(&self, elements: &[Value], problems: &mut Problems) {
-        if self.items.is_none() && matches!(self.list, List::Nothing) {
-            return;
-        }
-        for (index, element) in elements.iter().enumerate() {
-            problems.index(index, |problems| {
-                if let Some(items) = &self.items {
-                    items.run(element, problems);
-                }
-                let same = |earlier: &Value| match &self.list {
-                    List::Nothing => false,
-                    List::Value => earlier == element,
-                    List::Keys(keys) => keys.iter().all(|key| earlier.get(key) == element.get(key)),
-                };
-                if !matches!(self.list, List::Nothing)
-                    && let Some(first) = elements[..index].iter().position(same)
-                {
-                    problems.report(format!("is the same as [{first}]{}", self.by_keys()));
-                }
-            });
-        }
-    }
-
-    fn by_keys(&self) -> String {
-        match &self.list {
-            List::Keys(keys) if !keys.is_empty() => format!(" by {}", keys.join(" and ")),
-            _ => String::new(),
         }
     }
 
@@ -328,38 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_sets_and_maps_are_there_once() {
-        let set = json!({"x-setpoint-list-type": "set"});
-        assert_eq!(found(set, json!(["a", "b", "a"])), ["[2] is the same as [0]"]);
-        let map = json!({"x-setpoint-list-type": "map", "x-setpoint-list-map-keys": ["key", "effect"]});
-        let taints = json!([{"key": "a", "effect": "x"}, {"key": "a", "effect": "y"}, {"key": "a", "effect": "y", "v": 1}]);
-        assert_eq!(found(map, taints), ["[2] is the same as [1] by key and effect"]);
-        assert_eq!(found(json!({}), json!(["a", "a"])), [""; 0]);
-    }
-
-    #[test]
     fn the_whole_range_of_integers_is_compared() {
         let schema = json!({"type": "integer", "minimum": 0});
         assert_eq!(found(schema.clone(), json!(u64::MAX)), [""; 0]);
         assert_eq!(found(schema.clone(), json!(-1)), [" must be at least 0"]);
         assert_eq!(found(schema, json!(1.0)), [" must be an integer, is number"]);
-    }
-
-    fn paths(old: Value, new: Value) -> Vec<String> {
-        let fixed = json!({"x-setpoint-immutable": true});
-        let schema = json!({"properties": {"a": fixed, "inner": {"properties": {"b": fixed}}, "c": {}}});
-        let mut problems = Problems::new();
-        Check::of(&schema).run_change(&old, &new, &mut problems);
-        problems.into_found().into_iter().map(|problem| problem.path).collect()
-    }
-
-    #[test]
-    fn changing_or_removing_is_reported_and_adding_is_not() {
-        let old = json!({"a": [1], "inner": {"b": 1}, "c": 1});
-        assert!(paths(old.clone(), json!({"a": [1], "inner": {"b": 1}, "c": 2})).is_empty());
-        assert_eq!(paths(old.clone(), json!({"a": [1, 2], "inner": {"b": 2}})), [".a", ".inner.b"]);
-        assert_eq!(paths(old, json!(null)), [".a", ".inner.b"]);
-        assert!(paths(json!({"c": 1}), json!({"a": 1, "inner": {"b": 1}})).is_empty());
-        assert!(paths(json!(null), json!({"a": 1})).is_empty());
     }
 }

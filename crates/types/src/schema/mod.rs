@@ -1,16 +1,14 @@
-//! JSON Schemas of kinds: made from the Rust types, and used to check, to default and to compare.
+//! JSON Schemas of kinds: made from the Rust types, and used to check.
 //!
 //! What is understood is the part of JSON Schema that `generate` produces: types, properties, required, items, maps, enums,
 //! bounds, formats, defaults, and the words beginning with `x-setpoint-`. Schemas of users' own kinds may use all of JSON
 //! Schema; they are checked by the crate `admission`.
 
 mod check;
-mod defaults;
 mod format;
 mod generate;
 
 pub use check::Check;
-pub use defaults::fill_defaults;
 pub use generate::{metadata_schema, schema_of};
 
 /// How a list is merged and owned: `map`, `set` or `atomic`. Atomic if it is missing.

@@ -45,7 +45,12 @@ impl Reader {
         request: pb::WatchRequest,
         held: Held,
     ) -> Result<WatchAnswers, Refusal> {
-        let at = if request.from_revision == 0 { At::from_wire(request.at)? } else { At::Cached };
+        let at = At::from_wire(request.at)?;
+        if matches!(at, At::Exact(_) | At::Time(_)) && !request.initial_state {
+            let text = "needs initial_state, whose revision it is; begin at another with from_revision";
+            return Err(Refusal::invalid("at", text));
+        }
+        let at = if request.from_revision == 0 { at } else { At::Cached };
         let at = self.ready(&request.kind, at).await?;
         let kind = self.catalog.served(&request.kind)?;
         let selection = Selection::parse(&kind, &request.label_selector, &request.field_selector)?;

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::initial::Initial;
 use crate::load::Seat;
+use crate::objects::catalog::Rules;
 use crate::objects::error::Refusal;
 use crate::objects::event::{self, View};
 use crate::objects::feed::{Batch, Feed, FeedEnd};
@@ -110,6 +111,7 @@ impl Watching {
                 tokio::task::consume_budget().await;
                 continue;
             }
+            self.check_served()?;
             let bookmark_at = self.sent_at + self.bookmark_interval;
             if Instant::now() >= bookmark_at {
                 if self.reader.barrier.is_led() {
@@ -124,6 +126,15 @@ impl Watching {
                 () = sleep_until(bookmark_at.min(self.deadline)) => {}
             }
         }
+    }
+
+    /// Nothing comes any more of a kind whose definition is gone: then there are no objects of it.
+    fn check_served(&self) -> Result<(), Refusal> {
+        let kind = &self.view.kind;
+        if matches!(kind.rules, Rules::Custom(_)) && self.reader.catalog.get(kind.name()).is_none() {
+            return Err(Refusal::invalid("kind", "is no longer served: its definition was deleted"));
+        }
+        Ok(())
     }
 
     /// The events of the next revisions, as many as fit an answer, and whether there are more revisions to look at.

@@ -6,7 +6,7 @@ use setpoint_admission::path::Path;
 use setpoint_admission::{Budget, CustomKind, Policy};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
-use setpoint_objects::{Metadata, Object};
+use setpoint_objects::{Metadata, Object, Topology};
 use setpoint_types as types;
 use setpoint_types::kinds::KindDefinitionSpec;
 
@@ -25,7 +25,19 @@ pub fn admit(
     taken: &TakenNames,
     budget: &mut Budget,
 ) -> Result<(), Refusal> {
-    let problems = match &kind.rules {
+    let problems = problems(kind, before, object, taken, budget);
+    if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
+}
+
+/// Everything that the kind does not allow.
+pub fn problems(
+    kind: &Kind,
+    before: Option<&Object>,
+    object: &Object,
+    taken: &TakenNames,
+    budget: &mut Budget,
+) -> Vec<types::FieldProblem> {
+    match &kind.rules {
         Rules::BuiltIn(rules) => {
             let metadata = before.map(|before| typed_metadata(&before.metadata));
             let old = before.zip(metadata.as_ref()).map(|(before, metadata)| parts(before, metadata));
@@ -45,8 +57,7 @@ pub fn admit(
             problems
         }
         Rules::None => Vec::new(),
-    };
-    if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
+    }
 }
 
 /// The same for an object that the server itself makes, of a built-in kind that defines nothing.
@@ -63,7 +74,11 @@ fn defined(before: Option<&Object>, object: &Object, taken: &TakenNames) -> Vec<
             let Ok(spec) = serde_json::from_value::<KindDefinitionSpec>(object.spec.clone()) else {
                 return vec![types::FieldProblem::new(".spec", "cannot be read")];
             };
-            let mut problems = CustomKind::compile(&spec, taken).err().unwrap_or_default();
+            let mut problems = match CustomKind::compile(&spec, taken) {
+                // Without its shape nothing of the kind could be defaulted or merged.
+                Ok(kind) => Topology::of_kind(kind.schema()).err().unwrap_or_default(),
+                Err(problems) => problems,
+            };
             let old =
                 before.and_then(|it| serde_json::from_value::<KindDefinitionSpec>(it.spec.clone()).ok());
             if let Some(old) = old {

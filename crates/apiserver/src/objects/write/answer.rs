@@ -1,5 +1,9 @@
 //! What was committed, as the client is told; also where it was committed by an earlier request of the same operation.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
 use setpoint_api::raw::RawObject;
 use setpoint_api::raw::v1 as raw;
 use setpoint_api::setpoint::v1 as pb;
@@ -8,7 +12,7 @@ use setpoint_objects::write::Outcome;
 use setpoint_objects::{FieldConflict, Object};
 use setpoint_store::command::Range;
 use setpoint_store::{Change, ChangeSet, ReadFailure, Record};
-use setpoint_types::Revision;
+use setpoint_types::{KeyRange, Revision};
 
 use super::convert;
 use super::intent::Intent;
@@ -69,53 +73,98 @@ impl Writer {
                 let answer = |it| answer(it, revision, dry_run);
                 Ok(Answers { revision, results: written.into_iter().map(answer).collect(), repeated: false })
             }
-            Done::Before { revision } => {
-                let results = self.earlier(intents, revision).await?;
+            Done::Before { revision, changed } => {
+                let results = self.earlier(intents, revision, changed).await?;
                 Ok(Answers { revision, results, repeated: true })
             }
         }
     }
 
-    /// What an operation did at its revision. Where that is compacted, only the revision is known.
-    async fn earlier(&self, intents: &[Intent], revision: Revision) -> Result<Vec<Answer>, Refusal> {
-        let store = self.reader.store.clone();
-        let read = blocking(move || store.changes(revision, 1)).await?;
-        let set = match read {
-            Ok(sets) => sets.into_iter().find(|set| set.revision == revision),
-            Err(ReadFailure::Engine(failure)) => return Err(self.reader.storage_failure(&failure)),
-            Err(_) => None,
-        };
-        let mut results = Vec::new();
+    /// What an operation did at its revision. Where that is compacted, not much more than the revision is known.
+    async fn earlier(
+        &self,
+        intents: &[Intent],
+        revision: Revision,
+        changed: bool,
+    ) -> Result<Vec<Answer>, Refusal> {
+        // The revision of one that changed nothing is somebody else's.
+        let set = if changed { self.changes_at(revision).await? } else { None };
+        let records = set.as_ref().map_or(&[][..], |set| &set.records);
+        let mut named = Vec::new();
         for intent in intents {
             let kind = self.reader.catalog.served(intent.kind())?;
-            let answer = match &set {
-                Some(set) => self.earlier_one(intent, &kind, set)?,
-                None => Answer { changed: true, ..Answer::default() },
+            named.push(if intent.is_generated() { None } else { Some(named_key(intent, &kind)?) });
+        }
+        let (mut results, mut drawn) = (Vec::new(), BTreeMap::new());
+        for (intent, key) in intents.iter().zip(&named) {
+            let record = match key {
+                Some(key) => records.iter().find(|it| it.key == *key),
+                // Its name was drawn: of those of its kind that were new, in the order of the request.
+                None => {
+                    let place: &mut usize = drawn.entry(intent.kind()).or_default();
+                    *place += 1;
+                    let of_kind = key::of_kind(intent.kind());
+                    let is_drawn = |it: &&Record| {
+                        matches!(it.change, Change::Put { version: 1, .. })
+                            && of_kind.contains(&it.key)
+                            && !named.iter().flatten().any(|named| *named == it.key)
+                    };
+                    records.iter().filter(is_drawn).nth(*place - 1)
+                }
             };
-            results.push(Answer { revision, repeated: true, ..answer });
+            let answer = match (record, key) {
+                (Some(record), _) => self.recorded(record, revision)?,
+                (None, Some(key)) => self.left_alone(intent, key.clone(), revision, changed).await?,
+                (None, None) => Answer { changed, revision, ..Answer::default() },
+            };
+            results.push(Answer { repeated: true, ..answer });
         }
         Ok(results)
     }
 
-    fn earlier_one(&self, intent: &Intent, kind: &Kind, set: &ChangeSet) -> Result<Answer, Refusal> {
-        let record = if intent.is_generated() {
-            // Its name was drawn: it is the one of this kind that was new.
-            let of_kind = key::of_kind(kind.name());
-            let is_new = |change: &Change| matches!(change, Change::Put { version: 1, .. });
-            set.records.iter().find(|it| of_kind.contains(&it.key) && is_new(&it.change))
-        } else {
-            let key = intent.key(&kind.for_rules(), "")?;
-            let key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
-            set.records.iter().find(|it| it.key == key)
-        };
-        match record {
-            Some(record) => self.recorded(record, set.revision),
-            None => Ok(Answer::default()),
+    /// What happened at a revision; none if it is compacted.
+    async fn changes_at(&self, revision: Revision) -> Result<Option<Arc<ChangeSet>>, Refusal> {
+        let store = self.reader.store.clone();
+        match blocking(move || store.changes(revision, 1)).await? {
+            Ok(sets) => Ok(sets.into_iter().find(|set| set.revision == revision)),
+            Err(ReadFailure::Engine(failure)) => Err(self.reader.storage_failure(&failure)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Of an object that is not among what an operation changed: it was as asked, or its change is compacted.
+    async fn left_alone(
+        &self,
+        intent: &Intent,
+        key: Bytes,
+        revision: Revision,
+        changed: bool,
+    ) -> Result<Answer, Refusal> {
+        let deletes = matches!(intent, Intent::Delete(..));
+        let unknown = Answer { changed, revision, ..Answer::default() };
+        let read = Range { revision: revision.wire(), ..Range::latest(KeyRange::Single(key.clone())) };
+        let store = self.reader.store.clone();
+        match blocking(move || store.range(&read)).await? {
+            Ok(found) => match found.kvs.first() {
+                Some(kv) => {
+                    let raw = Some(RawObject::new(kv.value.clone(), kv.modified.get()));
+                    let object = convert::stored(kv);
+                    Ok(Answer { raw, object, revision: kv.modified, ..Answer::default() })
+                }
+                None => Ok(Answer { gone: deletes, ..unknown }),
+            },
+            Err(ReadFailure::Engine(failure)) => Err(self.reader.storage_failure(&failure)),
+            Err(_) if deletes => {
+                // One that still waits does so for what it waited for then.
+                let waits = self.stored(key).await?.filter(|it| it.metadata.deleted_ms.is_some());
+                Ok(Answer { gone: changed && waits.is_none(), object: waits, ..unknown })
+            }
+            Err(_) => Ok(unknown),
         }
     }
 
     fn recorded(&self, record: &Record, revision: Revision) -> Result<Answer, Refusal> {
-        let put = Answer { changed: true, ..Answer::default() };
+        let put = Answer { changed: true, revision, ..Answer::default() };
         match &record.change {
             Change::Put { value, .. } => {
                 let raw = Some(RawObject::new(value.clone(), revision.get()));
@@ -179,8 +228,14 @@ impl Writer {
     }
 }
 
+/// The key of an object that a request names.
+fn named_key(intent: &Intent, kind: &Kind) -> Result<Bytes, Refusal> {
+    let key = intent.key(&kind.for_rules(), "")?;
+    Ok(ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key())
+}
+
 fn answer(written: Written, revision: Revision, dry_run: bool) -> Answer {
-    let Written { outcome, encoded, warnings, taken } = written;
+    let Written { outcome, encoded, warnings, taken, .. } = written;
     let before = Revision::new(outcome.object().metadata.revision);
     let (object, revision, changed, gone) = match outcome {
         Outcome::Put(object) if dry_run => (object, before, true, false),

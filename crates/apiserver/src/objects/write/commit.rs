@@ -61,6 +61,18 @@ impl Commits for ClusterCommits {
 pub struct Extra {
     pub guards: Vec<Guard>,
     pub ledgers: Vec<LedgerOp>,
+    /// Where in a transaction its writes of objects are; empty for a write that is none.
+    pub places: Vec<usize>,
+}
+
+impl Extra {
+    /// A refusal of one write of an object, by its place among those.
+    pub fn placed(&self, intent: usize, refusal: Refusal) -> Refusal {
+        match self.places.get(intent) {
+            Some(place) => refusal.in_part(&format!("writes[{place}]")),
+            None => refusal,
+        }
+    }
 }
 
 /// A ledger operation, and its place among the writes of the request.
@@ -260,5 +272,18 @@ fn failed(error: ProposeError) -> Refusal {
         ),
         ProposeError::Stopped => (Reason::Unavailable, "this node is stopping; try another one"),
     };
-    Refusal::new(reason, text).retry_after(SOON)
+    let refusal = Refusal::new(reason, text);
+    // What can never be done does not become possible with time.
+    if matches!(reason, Reason::TooLarge | Reason::Internal) { refusal } else { refusal.retry_after(SOON) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_pass_is_to_be_tried_again() {
+        assert_eq!(failed(ProposeError::TooLarge).error().retry_after_ms, 0);
+        assert_eq!(failed(ProposeError::NoLeader).error().retry_after_ms, 500);
+    }
 }

@@ -218,17 +218,20 @@ impl Writer {
     /// Judges an object that the server makes for a client by the policies and its namespace, as if the client had made it;
     /// only that policies do not change it.
     pub(crate) async fn admit_made(&self, object: &Object, options: &Options) -> Result<Base, Refusal> {
-        match self.judged(object, options).await {
+        let base = match self.judged(object, options).await {
             // It must not be refused because this node is behind.
             Err(_) => {
                 self.reader.barrier.pass().await?;
                 self.judged(object, options).await
             }
             base => base,
-        }
+        };
+        options.notes.tell(&options.author.principal);
+        base
     }
 
     async fn judged(&self, object: &Object, options: &Options) -> Result<Base, Refusal> {
+        options.notes.forget();
         let rules = self.reader.rules().await?;
         let space = self.space(&object.metadata).await?;
         let asked = Asked::new(&rules.policies, options, None, space.as_ref());

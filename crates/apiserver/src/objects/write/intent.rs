@@ -100,14 +100,18 @@ impl Intent {
         refusal.about(ObjectName { kind: self.kind(), namespace, name })
     }
 
-    pub fn writes_status(&self) -> bool {
-        let part = match self {
+    /// Which part of the object it is about.
+    pub fn part(&self) -> Subresource {
+        match self {
             Self::Update(_, part) => *part,
             Self::Apply(_, how) => how.subresource,
             Self::Patch(_, request) => request.subresource,
             Self::Create(_) | Self::Delete(..) => Subresource::Main,
-        };
-        part == Subresource::Status
+        }
+    }
+
+    pub fn writes_status(&self) -> bool {
+        self.part() == Subresource::Status
     }
 
     /// True if the server draws the name, and draws another if it is taken.
@@ -123,6 +127,13 @@ impl Intent {
         fresh: Fresh<'_>,
         context: &Context<'a>,
     ) -> Result<Decision<'a>, Refusal> {
+        let refused = |refusal: setpoint_objects::Refusal| match refusal.reason {
+            // As reads say it.
+            setpoint_objects::Reason::NotFound => {
+                Refusal::not_found(ObjectName { kind: kind.name, namespace: &key.namespace, name: &key.name })
+            }
+            _ => refused(refusal),
+        };
         let decided = match self {
             Self::Create(incoming) => write::create(kind, stored, incoming.clone(), fresh, context),
             Self::Update(incoming, Subresource::Main) => {

@@ -5,6 +5,8 @@
 //! | [`writer`] | read, decide, commit; again if a race was lost |
 //! | [`turns`] | writes of one object, one after the other |
 //! | [`intent`] | what one write wants of one object |
+//! | [`parts`] | both parts of one object in one request |
+//! | [`refusals`] | the refusals of several writes, as one |
 //! | [`request`] | requests as intents, guards and ledger operations |
 //! | [`admit`] | what a kind's rules say about the result |
 //! | [`policies`] | what policies make of it |
@@ -27,7 +29,9 @@ pub(crate) mod convert;
 mod giving;
 mod intent;
 pub(crate) mod options;
+mod parts;
 mod policies;
+mod refusals;
 mod request;
 mod told;
 mod turns;

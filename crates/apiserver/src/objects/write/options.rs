@@ -10,8 +10,10 @@ use setpoint_store::{Author, Epoch, Fence, LeaseName};
 use setpoint_types::Timestamp;
 use sha2::{Digest, Sha256};
 
+use super::policies::Notes;
 use crate::access::Caller;
 use crate::objects::error::Refusal;
+use crate::objects::key;
 
 /// Of an operation id.
 const OPERATION_BYTES_MAX: usize = 128;
@@ -31,6 +33,7 @@ pub struct Options {
     pub validation: FieldValidation,
     /// Of the whole request.
     pub request_bytes: usize,
+    pub notes: Notes,
 }
 
 impl Options {
@@ -41,10 +44,11 @@ impl Options {
         request_bytes: usize,
         request: impl FnOnce() -> Vec<u8>,
     ) -> Result<Self, Refusal> {
-        let validation = match options.field_validation() {
-            pb::write_options::FieldValidation::Strict => FieldValidation::Strict,
-            pb::write_options::FieldValidation::Warn => FieldValidation::Warn,
-            pb::write_options::FieldValidation::Ignore => FieldValidation::Ignore,
+        let validation = match pb::write_options::FieldValidation::try_from(options.field_validation) {
+            Ok(pb::write_options::FieldValidation::Strict) => FieldValidation::Strict,
+            Ok(pb::write_options::FieldValidation::Warn) => FieldValidation::Warn,
+            Ok(pb::write_options::FieldValidation::Ignore) => FieldValidation::Ignore,
+            Err(_) => return Err(unknown("options.field_validation", options.field_validation)),
         };
         let fence = options.fence.map(fence).transpose().map_err(|refusal| refusal.within("options"))?;
         let operation = operation(&options.operation, caller, request)?;
@@ -57,9 +61,17 @@ impl Options {
             time: Timestamp::default(),
         };
         let (principal, dry_run) = (caller.principal.clone(), options.dry_run);
-        let manager = options.manager;
-        Ok(Self { principal, manager, operation, author, fence, dry_run, validation, request_bytes })
+        let (manager, notes) = (options.manager, Notes::default());
+        Ok(Self { principal, manager, operation, author, fence, dry_run, validation, request_bytes, notes })
     }
+}
+
+/// A value that a newer client may mean something by, and this server cannot know what.
+pub fn unknown(field: &str, value: i32) -> Refusal {
+    Refusal::invalid(
+        field,
+        format!("is {value}, which this server does not know; upgrade it, or leave it out"),
+    )
 }
 
 pub fn fence(fence: pb::Fence) -> Result<Fence, Refusal> {
@@ -67,6 +79,11 @@ pub fn fence(fence: pb::Fence) -> Result<Fence, Refusal> {
         return Err(Refusal::invalid("fence", "must name a lease and the epoch it is held at"));
     }
     let namespace = if fence.namespace.is_empty() { "default".to_owned() } else { fence.namespace };
+    for (field, name) in [("fence.namespace", &namespace), ("fence.lease", &fence.lease)] {
+        if !key::is_name(name) {
+            return Err(Refusal::invalid(field, key::NAME_RULE));
+        }
+    }
     Ok(Fence { lease: LeaseName { namespace, name: fence.lease }, epoch: Epoch(fence.epoch) })
 }
 
@@ -113,5 +130,6 @@ mod tests {
         assert_eq!((good.lease.namespace.as_str(), good.epoch), ("default", Epoch(2)));
         assert!(fence(pb::Fence { epoch: 1, ..pb::Fence::default() }).is_err());
         assert!(fence(pb::Fence { lease: "l".into(), ..pb::Fence::default() }).is_err());
+        assert!(fence(pb::Fence { lease: "NO PE".into(), epoch: 1, ..pb::Fence::default() }).is_err());
     }
 }

@@ -1,5 +1,8 @@
 //! What policies make of a write: some change the object, then all judge it.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use setpoint_admission::policy::{Note, Request, Review, Verdict};
 use setpoint_admission::{Budget, PolicySet};
 use setpoint_objects::write::Draft;
@@ -11,6 +14,23 @@ use super::admit::{invalid, json_of};
 use super::convert::refused;
 use super::options::Options;
 use crate::objects::error::Refusal;
+
+/// What policies have to note about a request, until it is known what becomes of it: it may be decided more than once.
+#[derive(Clone, Debug, Default)]
+pub struct Notes(Arc<Mutex<Vec<Note>>>);
+
+impl Notes {
+    /// It is decided anew.
+    pub fn forget(&self) {
+        self.0.lock().clear();
+    }
+
+    pub fn tell(&self, principal: &str) {
+        for Note { policy, message } in self.0.lock().drain(..) {
+            tracing::info!(policy, message, principal, "a policy notes a write");
+        }
+    }
+}
 
 /// A write, as policies are asked about it.
 pub struct Asked<'a> {
@@ -56,14 +76,15 @@ impl<'a> Asked<'a> {
         if let Some(changed) = mutated.object {
             let metadata = setpoint_objects::metadata::from_json(&changed["metadata"])
                 .map_err(|problems| refused(setpoint_objects::Refusal::invalid(problems)))?;
-            draft.mutate(|object| {
+            let change = |object: &mut Object| {
                 object.metadata.labels = metadata.labels;
                 object.metadata.annotations = metadata.annotations;
                 object.metadata.finalizers = metadata.finalizers;
                 object.metadata.owners = metadata.owners;
                 object.spec = changed["spec"].clone();
                 object.status = changed["status"].clone();
-            });
+            };
+            draft.mutate(&mutated.by, change).map_err(refused)?;
         }
         Ok(warnings)
     }
@@ -110,14 +131,7 @@ impl<'a> Asked<'a> {
 
     /// Warnings for the client, or the refusal with everything that was denied.
     fn settled(&self, verdict: Verdict) -> Result<Vec<String>, Refusal> {
-        for Note { policy, message } in &verdict.audit {
-            tracing::info!(
-                policy,
-                message,
-                principal = self.options.author.principal,
-                "a policy notes a write"
-            );
-        }
+        self.options.notes.0.lock().extend(verdict.audit);
         if !verdict.denials.is_empty() {
             let problem = |it: setpoint_admission::policy::Denial| {
                 FieldProblem::new(

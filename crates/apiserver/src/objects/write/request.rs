@@ -14,10 +14,12 @@ use setpoint_store::commit::{Guard, Op};
 use setpoint_types::Revision;
 use std::collections::BTreeMap;
 
+use super::answer::{Answer, Answers};
 use super::commit::{Extra, LedgerOp};
 use super::convert;
 use super::intent::{DeleteRequest, Intent, PatchRequest, Target};
-use super::options::{Options, fence};
+use super::options::{Options, fence, unknown};
+use super::refusals::Refusals;
 use super::writer::Writer;
 use crate::access::Caller;
 use crate::objects::error::Refusal;
@@ -52,10 +54,8 @@ impl Writer {
     ) -> Result<raw::ApplyResponse, Refusal> {
         let options = options("apply", &request, request.options.clone(), caller)?;
         let how = ApplyHow { force: request.force, subresource: part(request.status) };
-        let intents = [Intent::Apply(convert::incoming(object(request.object)?)?, how)];
-        let done = self.write(&intents, &Extra::default(), &options).await?;
-        let mut answers = self.answers(&intents, done, options.dry_run).await?;
-        let answer = answers.results.pop().unwrap_or_default();
+        let intent = Intent::Apply(convert::incoming(object(request.object)?)?, how);
+        let answer = self.one_done(intent, &options).await?;
         let taken = answer.taken.iter().cloned().map(convert::conflict).collect();
         Ok(raw::ApplyResponse { write: Some(answer.into_write()), taken })
     }
@@ -66,12 +66,8 @@ impl Writer {
         caller: &Caller,
     ) -> Result<raw::WriteResponse, Refusal> {
         let options = options("patch", &request, request.options.clone(), caller)?;
-        let kind = match request.r#type() {
-            pb::patch_request::Type::Merge => PatchKind::Merge,
-            pb::patch_request::Type::Json => PatchKind::Json,
-        };
         let patch = PatchRequest {
-            kind,
+            kind: patch_kind(request.r#type)?,
             patch: request.patch,
             uid: request.uid,
             revision: request.revision,
@@ -86,16 +82,9 @@ impl Writer {
         caller: &Caller,
     ) -> Result<raw::DeleteResponse, Refusal> {
         let options = options("delete", &request, request.options.clone(), caller)?;
-        let propagation = match request.propagation() {
-            pb::delete_request::Propagation::Background => Propagation::Background,
-            pb::delete_request::Propagation::Foreground => Propagation::Foreground,
-            pb::delete_request::Propagation::Orphan => Propagation::Orphan,
-        };
+        let propagation = propagation(request.propagation)?;
         let delete = DeleteRequest { uid: request.uid, revision: request.revision, propagation };
-        let intents = [Intent::Delete(target(request.key)?, delete)];
-        let done = self.write(&intents, &Extra::default(), &options).await?;
-        let mut answers = self.answers(&intents, done, options.dry_run).await?;
-        let answer = answers.results.pop().unwrap_or_default();
+        let answer = self.one_done(Intent::Delete(target(request.key)?, delete), &options).await?;
         let blockers = self.blockers(&answer).await?;
         Ok(answer.into_delete(blockers))
     }
@@ -116,34 +105,46 @@ impl Writer {
         let mut extra = Extra::default();
         for (place, guard) in request.guards.into_iter().enumerate() {
             let guard =
-                self.guard(guard).await.map_err(|refusal| refusal.within(&format!("guards[{place}]")))?;
+                self.guard(guard).await.map_err(|refusal| refusal.in_part(&format!("guards[{place}]")))?;
             extra.guards.push(guard);
         }
-        let (mut intents, mut places) = (Vec::new(), Vec::new());
+        let (mut intents, mut refusals) = (Vec::new(), Refusals::default());
         let count = request.writes.len();
         for (place, write) in request.writes.into_iter().enumerate() {
-            match read_write(write, place)? {
-                Part::Object(intent) => {
+            match read_write(write) {
+                Ok(Part::Object(intent)) => {
                     intents.push(*intent);
-                    places.push(place);
+                    extra.places.push(place);
                 }
-                Part::Ledger(op) => extra.ledgers.push(LedgerOp { place, op }),
+                Ok(Part::Ledger(op)) => extra.ledgers.push(LedgerOp { place, op }),
+                Err(refusal) => refusals.add(refusal.in_part(&format!("writes[{place}]"))),
             }
         }
-        let done = self.write(&intents, &extra, &options).await?;
-        let answers = self.answers(&intents, done, options.dry_run).await?;
+        refusals.into_result()?;
+        let answers = self.done(&intents, &extra, &options).await?;
         let mut results = vec![raw::WriteResponse::default(); count];
-        for (place, answer) in places.into_iter().zip(answers.results) {
+        for (place, answer) in extra.places.into_iter().zip(answers.results) {
             results[place] = answer.into_write();
         }
         Ok(raw::TransactResponse { revision: answers.revision.get(), results, repeated: answers.repeated })
     }
 
     async fn one(&self, intent: Intent, options: &Options) -> Result<raw::WriteResponse, Refusal> {
+        Ok(self.one_done(intent, options).await?.into_write())
+    }
+
+    async fn one_done(&self, intent: Intent, options: &Options) -> Result<Answer, Refusal> {
         let intents = [intent];
-        let done = self.write(&intents, &Extra::default(), options).await?;
-        let mut answers = self.answers(&intents, done, options.dry_run).await?;
-        Ok(answers.results.pop().unwrap_or_default().into_write())
+        let answers = self.done(&intents, &Extra::default(), options).await;
+        let mut answers = answers.map_err(|refusal| intents[0].named(refusal))?;
+        Ok(answers.results.pop().unwrap_or_default())
+    }
+
+    /// Does what a request wants, tells what policies note about it, and answers.
+    async fn done(&self, intents: &[Intent], extra: &Extra, options: &Options) -> Result<Answers, Refusal> {
+        let done = self.write(intents, extra, options).await;
+        options.notes.tell(&options.author.principal);
+        self.answers(intents, done?, options.dry_run).await
     }
 
     async fn guard(&self, guard: pb::Guard) -> Result<Guard, Refusal> {
@@ -170,30 +171,49 @@ enum Part {
     Ledger(Op),
 }
 
-fn read_write(write: pb::Write, place: usize) -> Result<Part, Refusal> {
-    // Problems of objects name the fields of those.
-    let within = |refusal: Refusal| refusal.within(&format!("writes[{place}]"));
-    let update =
-        |object, part| convert::incoming(object).map(|it| Part::Object(Box::new(Intent::Update(it, part))));
-    match write.write {
-        Some(WireWrite::Create(object)) => {
-            Ok(Part::Object(Box::new(Intent::Create(convert::incoming(object)?))))
+fn read_write(write: pb::Write) -> Result<Part, Refusal> {
+    let intent = match write.write {
+        Some(WireWrite::Create(object)) => Intent::Create(convert::incoming(object)?),
+        Some(WireWrite::Update(object)) => Intent::Update(convert::incoming(object)?, Subresource::Main),
+        Some(WireWrite::UpdateStatus(object)) => {
+            Intent::Update(convert::incoming(object)?, Subresource::Status)
         }
-        Some(WireWrite::Update(object)) => update(object, Subresource::Main),
-        Some(WireWrite::UpdateStatus(object)) => update(object, Subresource::Status),
         Some(WireWrite::Apply(it)) => {
             let how = ApplyHow { force: it.force, subresource: part(it.status) };
-            Ok(Part::Object(Box::new(Intent::Apply(convert::incoming(object(it.object)?)?, how))))
+            Intent::Apply(convert::incoming(object(it.object)?)?, how)
+        }
+        Some(WireWrite::Patch(it)) => {
+            let kind = patch_kind(it.r#type)?;
+            let (uid, revision, subresource) = (it.uid, it.revision, part(it.status));
+            Intent::Patch(target(it.key)?, PatchRequest { kind, patch: it.patch, uid, revision, subresource })
         }
         Some(WireWrite::Delete(it)) => {
-            let request =
-                DeleteRequest { uid: it.uid, revision: it.revision, propagation: Propagation::Background };
-            Ok(Part::Object(Box::new(Intent::Delete(target(it.key)?, request))))
+            let propagation = propagation(it.propagation)?;
+            let request = DeleteRequest { uid: it.uid, revision: it.revision, propagation };
+            Intent::Delete(target(it.key)?, request)
         }
-        Some(WireWrite::Reserve(it)) => reserve(it).map_err(within),
-        Some(WireWrite::Release(it)) => release(it).map_err(within),
-        Some(WireWrite::Limits(it)) => limits(it).map_err(within),
-        None => Err(within(Refusal::invalid("write", "is missing; leave empty writes out"))),
+        Some(WireWrite::Reserve(it)) => return reserve(it),
+        Some(WireWrite::Release(it)) => return release(it),
+        Some(WireWrite::Limits(it)) => return limits(it),
+        None => return Err(Refusal::invalid("write", "is missing; leave empty writes out")),
+    };
+    Ok(Part::Object(Box::new(intent)))
+}
+
+fn patch_kind(kind: i32) -> Result<PatchKind, Refusal> {
+    match pb::patch_request::Type::try_from(kind) {
+        Ok(pb::patch_request::Type::Merge) => Ok(PatchKind::Merge),
+        Ok(pb::patch_request::Type::Json) => Ok(PatchKind::Json),
+        Err(_) => Err(unknown("type", kind)),
+    }
+}
+
+fn propagation(mode: i32) -> Result<Propagation, Refusal> {
+    match pb::delete_request::Propagation::try_from(mode) {
+        Ok(pb::delete_request::Propagation::Background) => Ok(Propagation::Background),
+        Ok(pb::delete_request::Propagation::Foreground) => Ok(Propagation::Foreground),
+        Ok(pb::delete_request::Propagation::Orphan) => Ok(Propagation::Orphan),
+        Err(_) => Err(unknown("propagation", mode)),
     }
 }
 

@@ -15,17 +15,19 @@ use setpoint_objects::owners::VisibleOwner;
 use setpoint_objects::write::{Context, Fresh, Outcome};
 use setpoint_objects::{Metadata, Object, OwnerReference, Subresource};
 use setpoint_store::command::Range;
-use setpoint_store::{Hold, LeaseName};
+use setpoint_store::commit::Commit;
+use setpoint_store::{Committed, Done as Operated, Hold, LeaseName};
 use setpoint_types::{KeyRange, Revision};
 
 use super::admit;
-use super::commit::{self, Change, Commits, Decided, Extra, KeyOp, Setback};
+use super::commit::{self, Change, CommitError, Commits, Decided, Extra, KeyOp, Setback};
 use super::contents::{NAMESPACE, standing};
 use super::convert;
 use super::giving;
 use super::intent::{Decision, Intent};
 use super::options::{Draw, Options};
 use super::policies::Asked;
+use super::refusals::Refusals;
 use super::turns::Turns;
 use crate::access::Roles;
 use crate::coordination::LEASE;
@@ -34,6 +36,7 @@ use crate::objects::definitions::{KIND_DEFINITION, Rulebook, is_rule};
 use crate::objects::error::Refusal;
 use crate::objects::key::ObjectName;
 use crate::objects::reader::{Reader, aside, blocking};
+use crate::replica::ProposeError;
 
 #[derive(Clone)]
 pub struct Writer {
@@ -78,6 +81,7 @@ const LARGE_BYTES: usize = 16 << 10;
 /// What became of one intent.
 #[derive(Clone, Debug)]
 pub struct Written {
+    pub part: Subresource,
     pub outcome: Outcome,
     /// As it is stored, or as it last was.
     pub encoded: Bytes,
@@ -90,8 +94,8 @@ pub struct Written {
 pub enum Done {
     /// It was done, or there was nothing to do, or it was only tried.
     Now { revision: Revision, written: Vec<Written> },
-    /// It had been done before, at this revision.
-    Before { revision: Revision },
+    /// It had been done before, at this revision; or nothing was to do then.
+    Before { revision: Revision, changed: bool },
 }
 
 impl Writer {
@@ -103,11 +107,11 @@ impl Writer {
         let mut draws = 0;
         for _ in 0..self.limits.attempts {
             let rules = self.reader.rules().await?;
-            if let Some(revision) = self.done_before(options)? {
-                return Ok(Done::Before { revision });
+            if let Some(done) = self.done_before(options)? {
+                return Ok(Done::Before { revision: done.revision, changed: done.changed });
             }
             let read_at = self.reader.store.revision();
-            let prepared = match self.prepare(intents, options, &rules).await {
+            let prepared = match self.prepare(intents, extra, options, &rules).await {
                 Err(refusal) if intents.iter().any(|it| it.wants_another_name(&refusal)) => {
                     draws += 1;
                     if draws == self.limits.attempts {
@@ -125,13 +129,21 @@ impl Writer {
                 continue;
             }
             let Prepared { decided, written, .. } = prepared?;
-            if options.dry_run || (!commits && extra.guards.is_empty() && options.fence.is_none()) {
+            // An operation that changes nothing is remembered too: its repetition must not act later.
+            let said = !extra.guards.is_empty() || options.fence.is_some() || options.operation.is_some();
+            if !commits && !said {
                 return Ok(Done::Now { revision: read_at, written });
             }
-            let bytes = written.iter().map(|it| it.encoded.len()).sum();
+            let bytes = if commits { written.iter().map(|it| it.encoded.len()).sum() } else { 0 };
             let commit = commit::assemble(options, extra, &decided);
-            match self.commits.commit(commit, bytes).await {
-                Ok(done) if done.repeated => return Ok(Done::Before { revision: done.revision }),
+            let verdict = match options.dry_run {
+                true => self.tried(commit, read_at).await?,
+                false => self.commits.commit(commit, bytes).await,
+            };
+            match verdict {
+                Ok(Committed { repeated: true, revision, changed }) => {
+                    return Ok(Done::Before { revision, changed });
+                }
                 Ok(done) => {
                     // A role that was just written is in force before its writer is answered.
                     if giving::decides_access(intents) {
@@ -149,11 +161,24 @@ impl Writer {
         Err(Refusal::new(Reason::Unavailable, text).retry_after(commit::SOON))
     }
 
-    /// The revision of the request's operation, if this node knows that it was done.
-    pub(crate) fn done_before(&self, options: &Options) -> Result<Option<Revision>, Refusal> {
+    /// What the commit of a dry run would come to.
+    async fn tried(
+        &self,
+        commit: Commit,
+        read_at: Revision,
+    ) -> Result<Result<Committed, CommitError>, Refusal> {
+        let store = self.reader.store.clone();
+        let tried = blocking(move || store.try_commit(&commit)).await?;
+        let tried = tried.map_err(|failure| self.reader.storage_failure(&failure))?;
+        let done = Committed { revision: read_at, changed: false, repeated: false };
+        Ok(tried.map(|()| done).map_err(|rejection| ProposeError::Rejected(rejection).into()))
+    }
+
+    /// What the request's operation did, if this node knows that it was done.
+    pub(crate) fn done_before(&self, options: &Options) -> Result<Option<Operated>, Refusal> {
         let Some(operation) = &options.operation else { return Ok(None) };
         match self.reader.store.operation(&operation.id) {
-            Some(done) if done.fingerprint == operation.fingerprint => Ok(Some(done.revision)),
+            Some(done) if done.fingerprint == operation.fingerprint => Ok(Some(done)),
             Some(done) => Err(commit::operation_reused(done.revision)),
             None => Ok(None),
         }
@@ -163,15 +188,24 @@ impl Writer {
     async fn prepare(
         &self,
         intents: &[Intent],
+        extra: &Extra,
         options: &Options,
         rules: &Arc<Rulebook>,
     ) -> Result<Prepared, Refusal> {
-        let (mut prepared, mut budget) = (Prepared::default(), Budget::for_request());
+        let (mut prepared, mut refusals) = (Prepared::default(), Refusals::default());
+        let mut budget = Budget::for_request();
         prepared.decided.rules = rules.revision;
-        for intent in intents {
-            let prepared = self.prepare_one(intent, options, rules, &mut prepared, &mut budget).await;
-            prepared.map_err(|refusal| intent.named(refusal))?;
+        options.notes.forget();
+        for (at, intent) in intents.iter().enumerate() {
+            let decided = self.prepare_one(intent, options, rules, &mut prepared, &mut budget).await;
+            if let Err(refusal) = decided {
+                refusals.add(extra.placed(at, intent.named(refusal)));
+            }
+            if refusals.is_enough() {
+                break;
+            }
         }
+        refusals.into_result()?;
         prepared.check_closed()?;
         prepared.hold();
         Ok(prepared)
@@ -189,14 +223,15 @@ impl Writer {
         let (uid, suffix) = (uid((self.draw)()), suffix((self.draw)()));
         let key = intent.key(&kind.for_rules(), &suffix)?;
         let stored_key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
-        if prepared.decided.changes.iter().any(|change| change.key == stored_key) {
-            let text = format!("{} {} is written twice; make it one write", kind.name(), key.name);
-            return Err(Refusal::new(Reason::Invalid, text).naming("writes", "name an object twice"));
-        }
         if kind.name() == LEASE && intent.writes_status() {
             return Err(only_coordination());
         }
-        let (stored, stored_bytes) = self.stored_sized(stored_key.clone()).await?;
+        let earlier = prepared.earlier(&stored_key, intent)?;
+        let again = earlier.is_some();
+        let (stored, stored_bytes) = match earlier {
+            Some((object, bytes)) => (Some(object), bytes),
+            None => self.stored_sized(stored_key.clone()).await?,
+        };
         let read_at = Revision::new(stored.as_ref().map_or(0, |it| it.metadata.revision));
         let stored = match intent {
             Intent::Delete(..) => self.before_deletion(stored)?,
@@ -223,26 +258,37 @@ impl Writer {
         prepared.count(&written, self.limits.request_bytes)?;
         if stored.is_none() {
             self.check_room(&kind, &prepared.written)?;
-            if !prepared.makes_namespace(&key.namespace) {
-                let space = match space {
-                    Some(space) => space,
-                    None => self.space(&key).await?,
-                };
-                prepared.held.extend(standing(&key, space)?);
-            }
+            self.check_place(&key, space, prepared).await?;
         }
         prepared.held.extend(self.giving(options, stored.as_ref(), &written.outcome).await?);
         self.close(&written.outcome, prepared)?;
-        let op = match &written.outcome {
-            Outcome::Put(_) => Some(KeyOp::Put(written.encoded.clone())),
-            Outcome::Gone(_) => Some(KeyOp::Delete),
-            Outcome::Unchanged(_) => None,
-        };
+        if again {
+            prepared.join(&stored_key, written);
+            return Ok(());
+        }
+        let op = written.op();
         if kind.name() == LEASE && matches!(op, Some(KeyOp::Delete)) {
             prepared.decided.changes.push(self.hold_of(&key).await?);
         }
         prepared.decided.changes.push(Change { key: stored_key, read_at, op });
         prepared.written.push(written);
+        Ok(())
+    }
+
+    /// Whether a new object may be where it is to be, which has to stay so.
+    async fn check_place(
+        &self,
+        key: &Metadata,
+        space: Option<Option<Object>>,
+        prepared: &mut Prepared,
+    ) -> Result<(), Refusal> {
+        if !prepared.makes_namespace(&key.namespace) {
+            let space = match space {
+                Some(space) => space,
+                None => self.space(key).await?,
+            };
+            prepared.held.extend(standing(key, space)?);
+        }
         Ok(())
     }
 
@@ -266,8 +312,13 @@ impl Writer {
             }
             Decision::Draft(mut draft) => {
                 let status = draft.subresource() == Subresource::Status;
-                let mut said = asked.mutate(&mut draft, budget)?;
-                let mut done = draft.finish().map_err(convert::refused)?;
+                let mut said = asked.mutate(&mut draft, budget).map_err(|denied| {
+                    draft.found().iter().fold(denied, |denied, it| denied.naming(&it.path, &it.message))
+                })?;
+                let rest = |object: &Object| {
+                    admit::problems(kind, stored, object, &case.taken_names(object), budget)
+                };
+                let mut done = draft.finish_or(rest).map_err(convert::refused)?;
                 self.tell(&mut done.outcome, stored, context.time_ms);
                 let object = done.outcome.object();
                 admit::admit(kind, stored, object, &case.taken_names(object), budget)?;
@@ -283,7 +334,7 @@ impl Writer {
             let problem = format!("would have {has} bytes, the most is {most}");
             return Err(Refusal::new(Reason::TooLarge, text).naming("object", problem));
         }
-        Ok(Written { outcome, encoded, warnings, taken })
+        Ok(Written { part: intent.part(), outcome, encoded, warnings, taken })
     }
 
     pub(super) async fn stored(&self, key: Bytes) -> Result<Option<Object>, Refusal> {

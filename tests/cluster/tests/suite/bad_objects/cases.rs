@@ -331,7 +331,7 @@ pub fn transactions() -> Vec<Case> {
         ("too many writes", transact(vec![], many), Invalid, Field("writes")),
         ("empty guard", empty(1, 0), Invalid, Field("guards[0].guard")),
         ("empty write", empty(0, 1), Invalid, Field("writes[0].write")),
-        ("one object twice", transact(vec![], vec![a(), a()]), Invalid, Field("writes")),
+        ("one object twice", transact(vec![], vec![a(), a()]), Invalid, Field("writes[1]")),
         (
             "one write of two refused",
             transact(vec![], vec![a(), Write::Create(thing("web", "{}"))]),
