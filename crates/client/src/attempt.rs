@@ -119,7 +119,9 @@ mod tests {
 
     #[test]
     fn a_write_without_an_id_is_tried_again_only_if_it_was_surely_not_done() {
-        for ambiguous in [said(pb::Reason::Timeout), said(pb::Reason::Unavailable), Status::unavailable("reset")] {
+        for ambiguous in
+            [said(pb::Reason::Timeout), said(pb::Reason::Unavailable), Status::unavailable("reset")]
+        {
             let judged = judge(&ambiguous, Safety::Once);
             assert_eq!(judged.next, Next::Stop, "{ambiguous:?}");
             assert!(judged.perhaps_done && is_again(&judge(&ambiguous, Safety::Repeatable).next));
@@ -134,15 +136,29 @@ mod tests {
     fn an_answer_is_never_asked_for_again() {
         use pb::Reason as R;
         for reason in [
-            R::NotFound, R::AlreadyExists, R::Conflict, R::Fenced, R::Expired, R::Invalid, R::Forbidden,
-            R::Unauthenticated, R::QuotaExceeded, R::NoHeadroom, R::TooLarge, R::TooSlow, R::Internal,
+            R::NotFound,
+            R::AlreadyExists,
+            R::Conflict,
+            R::Fenced,
+            R::Expired,
+            R::Invalid,
+            R::Forbidden,
+            R::Unauthenticated,
+            R::QuotaExceeded,
+            R::NoHeadroom,
+            R::TooLarge,
+            R::TooSlow,
+            R::Internal,
         ] {
             let judged = judge(&said(reason), Safety::Repeatable);
             assert!(matches!(judged.next, Next::Answer(_)), "{reason:?}");
             assert_eq!((judged.health, judged.perhaps_done), (Health::Well, false));
         }
         for code in [Code::InvalidArgument, Code::Unimplemented, Code::PermissionDenied, Code::OutOfRange] {
-            assert!(matches!(judge(&Status::new(code, ""), Safety::Repeatable).next, Next::Answer(_)), "{code:?}");
+            assert!(
+                matches!(judge(&Status::new(code, ""), Safety::Repeatable).next, Next::Answer(_)),
+                "{code:?}"
+            );
         }
     }
 

@@ -36,10 +36,17 @@ pub struct Breaker {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Closed { failures: u32 },
-    Open { until: Instant, openings: u32 },
+    Closed {
+        failures: u32,
+    },
+    Open {
+        until: Instant,
+        openings: u32,
+    },
     /// One request finds out.
-    Trying { openings: u32 },
+    Trying {
+        openings: u32,
+    },
 }
 
 impl Breaker {

@@ -69,7 +69,12 @@ struct Progress {
 
 impl Caller {
     /// Tries until there is an answer, the deadline, or the last attempt. The slot stays taken while the caller keeps it.
-    pub async fn call<T, F, Sent>(&self, call: &Call, patience: Duration, mut send: F) -> Result<(T, Slot), Error>
+    pub async fn call<T, F, Sent>(
+        &self,
+        call: &Call,
+        patience: Duration,
+        mut send: F,
+    ) -> Result<(T, Slot), Error>
     where
         F: FnMut(Wire, Duration) -> Sent,
         Sent: Future<Output = Result<T, Status>>,

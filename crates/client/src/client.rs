@@ -229,7 +229,12 @@ impl Client {
     }
 
     /// A call of the lease service.
-    pub(crate) async fn coordination<M, T, F, Sent>(&self, call: &Call, message: M, send: F) -> Result<T, Error>
+    pub(crate) async fn coordination<M, T, F, Sent>(
+        &self,
+        call: &Call,
+        message: M,
+        send: F,
+    ) -> Result<T, Error>
     where
         M: Clone,
         F: Fn(CoordinationClient<Wire>, Request<M>) -> Sent,
@@ -240,7 +245,12 @@ impl Client {
     }
 
     /// A call of any service, with the deadline of an attempt and the trace on each request.
-    pub(crate) async fn call<M, T, F, Sent>(&self, call: &Call, message: M, send: F) -> Result<(T, Slot), Error>
+    pub(crate) async fn call<M, T, F, Sent>(
+        &self,
+        call: &Call,
+        message: M,
+        send: F,
+    ) -> Result<(T, Slot), Error>
     where
         M: Clone,
         F: Fn(Wire, Request<M>) -> Sent,
@@ -272,7 +282,12 @@ impl Client {
     }
 
     /// The same as `call`, for streams: the deadline is for the beginning of the answer, not for its end.
-    pub(crate) async fn open<M, T, F, Sent>(&self, call: &Call, message: M, send: F) -> Result<(T, Slot), Error>
+    pub(crate) async fn open<M, T, F, Sent>(
+        &self,
+        call: &Call,
+        message: M,
+        send: F,
+    ) -> Result<(T, Slot), Error>
     where
         M: Clone,
         F: Fn(Wire, Request<M>) -> Sent,

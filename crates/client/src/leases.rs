@@ -103,9 +103,9 @@ impl Leases {
             preferred_holder: options.preferred_holder.clone().unwrap_or_default(),
             operation: wire.operation,
         };
-        let answer = self.client.coordination(&call, request, |mut client, request| async move {
-            client.acquire(request).await
-        });
+        let answer = self
+            .client
+            .coordination(&call, request, |mut client, request| async move { client.acquire(request).await });
         let answer = answer.await?;
         Ok(Acquired {
             acquired: answer.acquired,
@@ -125,9 +125,9 @@ impl Leases {
             holder: holder.to_owned(),
             epoch: fence.epoch.0,
         };
-        let answer = self.client.coordination(&call, request, |mut client, request| async move {
-            client.release(request).await
-        });
+        let answer = self
+            .client
+            .coordination(&call, request, |mut client, request| async move { client.release(request).await });
         Ok(answer.await?.released)
     }
 
@@ -135,9 +135,9 @@ impl Leases {
     pub async fn holders(&self, namespace: &str) -> Result<Vec<Holder>, Error> {
         let call = Call::read("holders", namespace);
         let request = pb::HoldersRequest { namespace: namespace.to_owned() };
-        let answer = self.client.coordination(&call, request, |mut client, request| async move {
-            client.holders(request).await
-        });
+        let answer = self
+            .client
+            .coordination(&call, request, |mut client, request| async move { client.holders(request).await });
         Ok(answer.await?.holders.into_iter().map(holder).collect())
     }
 

@@ -51,15 +51,15 @@ mod wire;
 pub use api::{Api, Page, RawWatch, Version, Versions, Watch, WatchEvent, WatchOptions};
 pub use backoff::Backoff;
 pub use breaker::{Breaker, BreakerSettings};
-pub use convert::author_of;
 pub use client::{BuildError, Client, OnWrite};
+pub use convert::author_of;
 pub use endpoint::{Endpoint, EndpointError};
 pub use entropy::Entropy;
 pub use error::Error;
 pub use leases::{AcquireOptions, Acquired, Holder, KeepAlive, Kept, Leases};
 pub use options::{
-    Blocker, DeleteOptions, Deleted, FieldValidation, ListOptions, OperationId, Patch, PatchOptions, Propagation, ReadAt, Scope,
-    WriteOptions, Written,
+    Blocker, DeleteOptions, Deleted, FieldValidation, ListOptions, OperationId, Patch, PatchOptions,
+    Propagation, ReadAt, Scope, WriteOptions, Written,
 };
 pub use parts::Parts;
 pub use refusal::{FieldConflict, Reason, Refusal};

@@ -82,11 +82,10 @@ impl Refusal {
     pub(crate) fn of(status: &Status) -> Self {
         match setpoint_api::status::error_of(status) {
             Some(error) => Self::of_error(error),
-            None => Self::of_error(pb::Error {
-                message: status.message().to_owned(),
-                ..pb::Error::default()
-            })
-            .because(reason_of_code(status.code()), setpoint_api::status::retry_after(status)),
+            None => {
+                Self::of_error(pb::Error { message: status.message().to_owned(), ..pb::Error::default() })
+                    .because(reason_of_code(status.code()), setpoint_api::status::retry_after(status))
+            }
         }
     }
 

@@ -66,9 +66,13 @@ impl Settings {
 pub enum SettingsError {
     #[error("there is no server to talk to: name at least one endpoint")]
     NoEndpoint,
-    #[error("{plain} is not encrypted while others are: a token would be sent in the clear; use https for all")]
+    #[error(
+        "{plain} is not encrypted while others are: a token would be sent in the clear; use https for all"
+    )]
     Mixed { plain: Endpoint },
-    #[error("{endpoint} is encrypted, but no authority is named that vouches for it: set the certificate authority")]
+    #[error(
+        "{endpoint} is encrypted, but no authority is named that vouches for it: set the certificate authority"
+    )]
     NoAuthority { endpoint: Endpoint },
     #[error("the token cannot be sent: it must be plain text without line breaks")]
     Token,
@@ -134,8 +138,8 @@ impl Token {
     }
 
     pub(crate) fn header(&self) -> Result<http::HeaderValue, SettingsError> {
-        let mut value = http::HeaderValue::from_str(&format!("Bearer {}", self.0))
-            .map_err(|_| SettingsError::Token)?;
+        let mut value =
+            http::HeaderValue::from_str(&format!("Bearer {}", self.0)).map_err(|_| SettingsError::Token)?;
         value.set_sensitive(true);
         Ok(value)
     }

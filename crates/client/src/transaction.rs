@@ -119,6 +119,7 @@ impl Transaction {
             key: Some(convert::wire_key(key)),
             uid: uid.map_or_else(String::new, ToString::to_string),
             revision: revision.map_or(0, Revision::get),
+            ..pb::DeleteWrite::default()
         }))
     }
 
@@ -151,9 +152,9 @@ impl Transaction {
             writes: self.writes.into_iter().map(|write| pb::Write { write: Some(write) }).collect(),
             options: Some(wire),
         };
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.transact(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.transact(request).await });
         let answer = answer.await?;
         let (revision, repeated) = (Revision::new(answer.revision), answer.repeated);
         let mut results = Vec::with_capacity(answer.results.len());
@@ -179,10 +180,11 @@ impl Transaction {
     /// An object that names no namespace is of the client's.
     fn typed<K: KindType + Writable<Object = Typed<K>>>(&self, object: &Typed<K>) -> pb::Object {
         let mut parts = K::write(K::INFO.name, object);
-        if K::INFO.namespaced && parts.metadata.namespace.is_empty() {
-            if let Scope::Namespace(namespace) = self.client.home() {
-                parts.metadata.namespace = namespace.to_string();
-            }
+        if K::INFO.namespaced
+            && parts.metadata.namespace.is_empty()
+            && let Scope::Namespace(namespace) = self.client.home()
+        {
+            parts.metadata.namespace = namespace.to_string();
         }
         convert::wire_object(parts)
     }

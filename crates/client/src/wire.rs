@@ -76,9 +76,8 @@ impl Network {
 
 impl Connector for Network {
     fn connect(&self, endpoint: &Endpoint) -> Result<Wire, ConnectError> {
-        let channel = self
-            .channel(endpoint)
-            .map_err(|source| ConnectError { endpoint: endpoint.clone(), source })?;
+        let channel =
+            self.channel(endpoint).map_err(|source| ConnectError { endpoint: endpoint.clone(), source })?;
         Ok(Wire::new(channel.map_err(WireError::new)))
     }
 }

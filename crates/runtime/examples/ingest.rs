@@ -27,14 +27,33 @@ fn event(kind: Type, number: usize, revision: u64, bytes: usize) -> pb::WatchEve
         revision,
         generation: 1,
         labels: [("app".to_owned(), format!("a{}", number % 50))].into(),
-        owners: vec![pb::OwnerReference { kind: "Workload".into(), uid: format!("{}", number / 10), ..Default::default() }],
+        owners: vec![pb::OwnerReference {
+            kind: "Workload".into(),
+            uid: format!("{}", number / 10),
+            ..Default::default()
+        }],
         ..Default::default()
     };
     let filler = "x".repeat(bytes.saturating_sub(200));
     let spec = format!(r#"{{"node":"n{}","filler":"{filler}"}}"#, number % 1000);
-    let object = pb::Object { kind: "Replica".into(), metadata: Some(metadata), spec: spec.into(), ..Default::default() };
-    let author = pb::Author { principal: "user:jane".into(), operation: "0123456789abcdef".into(), ..Default::default() };
-    pb::WatchEvent { r#type: kind.into(), object: Some(object), revision, author: Some(author), ..Default::default() }
+    let object = pb::Object {
+        kind: "Replica".into(),
+        metadata: Some(metadata),
+        spec: spec.into(),
+        ..Default::default()
+    };
+    let author = pb::Author {
+        principal: "user:jane".into(),
+        operation: "0123456789abcdef".into(),
+        ..Default::default()
+    };
+    pb::WatchEvent {
+        r#type: kind.into(),
+        object: Some(object),
+        revision,
+        author: Some(author),
+        ..Default::default()
+    }
 }
 
 /// As it comes over the wire.

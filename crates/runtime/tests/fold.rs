@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use prost::Message;
 use proptest::prelude::*;
+use prost::Message;
 use setpoint_api::raw::ReceivedEvent;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::watch_event::Type;
@@ -89,7 +89,10 @@ fn bookmark(revision: u64, initial_state_end: bool) -> pb::WatchEvent {
 }
 
 fn received(events: Vec<pb::WatchEvent>) -> Vec<ReceivedEvent> {
-    events.iter().map(|event| ReceivedEvent::read(&event.encode_to_vec().into()).unwrap()).collect()
+    events
+        .iter()
+        .map(|event| ReceivedEvent::read(&event.encode_to_vec().into()).expect("as the test made it"))
+        .collect()
 }
 
 /// The server's end of a stream.
@@ -155,14 +158,14 @@ impl World {
             match effect {
                 Effect::Open(stream, start) => self.open(stream, start),
                 Effect::Close { .. } => self.sending = None,
-                Effect::Stage(events) => self.store.stage(&events).unwrap(),
+                Effect::Stage(events) => self.store.stage(&events).expect("as the test made it"),
                 Effect::Finish(at) => {
                     self.finished += 1;
                     let deltas = self.store.finish(at);
                     self.taken(&deltas);
                 }
                 Effect::Apply(events, position) => {
-                    let deltas = self.store.apply(&events, position, position).unwrap();
+                    let deltas = self.store.apply(&events, position, position).expect("as the test made it");
                     self.taken(&deltas);
                 }
             }
@@ -181,7 +184,7 @@ impl World {
                 let at = self.server.head;
                 let state = self.server.state(at);
                 let object = |(name, (revision, value)): (&String, &(u64, u16))| {
-                    let key = name[1..].parse().unwrap();
+                    let key = name[1..].parse().expect("as the test made it");
                     event(Type::Added, *revision, key, *value)
                 };
                 let initial = state.iter().map(object).collect();
@@ -200,11 +203,16 @@ impl World {
         for delta in deltas {
             let key = delta.key.name().to_owned();
             let before = delta.before.as_ref().map(|entry| entry.revision().get());
-            assert_eq!(before, self.told.get(&key).map(|(revision, _)| *revision), "R2: what was told before");
+            assert_eq!(
+                before,
+                self.told.get(&key).map(|(revision, _)| *revision),
+                "R2: what was told before"
+            );
             match &delta.after {
                 Some(entry) => {
-                    let spec: serde_json::Value = entry.parts().unwrap().spec().unwrap();
-                    let value = spec["value"].as_u64().unwrap() as u16;
+                    let spec: serde_json::Value =
+                        entry.parts().expect("as the test made it").spec().expect("as the test made it");
+                    let value = spec["value"].as_u64().expect("as the test made it") as u16;
                     self.told.insert(key, (entry.revision().get(), value));
                 }
                 None => drop(self.told.remove(&key)),
@@ -219,8 +227,9 @@ impl World {
         let mut found = Content::new();
         let snapshot = self.store.snapshot(position).expect("the state of now");
         for entry in snapshot.iter() {
-            let spec: serde_json::Value = entry.parts().unwrap().spec().unwrap();
-            let value = spec["value"].as_u64().unwrap() as u16;
+            let spec: serde_json::Value =
+                entry.parts().expect("as the test made it").spec().expect("as the test made it");
+            let value = spec["value"].as_u64().expect("as the test made it") as u16;
             found.insert(entry.key().name().to_owned(), (entry.revision().get(), value));
             assert_eq!(self.store.get(entry.key()).as_ref(), Some(&entry));
         }
@@ -435,17 +444,19 @@ fn a_cluster_that_was_restored_to_an_earlier_state_is_followed_after_some_patien
 fn an_object_that_was_made_again_while_nobody_looked_is_two_objects() {
     let mut store = Store::new(None);
     store.begin();
-    store.stage(&received(vec![event(Type::Added, 2, 1, 1)])).unwrap();
+    store.stage(&received(vec![event(Type::Added, 2, 1, 1)])).expect("as the test made it");
     store.finish(Revision::new(2));
     let mut other = event(Type::Added, 5, 1, 1);
-    other.object.as_mut().unwrap().metadata.as_mut().unwrap().uid = "another".into();
+    other.object.as_mut().expect("as the test made it").metadata.as_mut().expect("as the test made it").uid =
+        "another".into();
     store.begin();
-    store.stage(&received(vec![other])).unwrap();
+    store.stage(&received(vec![other])).expect("as the test made it");
     let deltas = store.finish(Revision::new(6));
-    let shape: Vec<(bool, bool)> = deltas.iter().map(|it| (it.before.is_some(), it.after.is_some())).collect();
+    let shape: Vec<(bool, bool)> =
+        deltas.iter().map(|it| (it.before.is_some(), it.after.is_some())).collect();
     assert_eq!(shape, [(true, false), (false, true)]);
     assert!(deltas[0].last.is_none(), "nobody has seen its end");
-    assert_eq!(store.get(&Key::new("default", "k1")).unwrap().uid().as_str(), "another");
+    assert_eq!(store.get(&Key::new("default", "k1")).expect("as the test made it").uid().as_str(), "another");
 }
 
 #[test]
@@ -454,7 +465,7 @@ fn what_cannot_be_read_is_refused_and_changes_nothing() {
     store.begin();
     store.finish(Revision::new(2));
     let mut nameless = event(Type::Modified, 3, 1, 1);
-    nameless.object.as_mut().unwrap().metadata = None;
+    nameless.object.as_mut().expect("as the test made it").metadata = None;
     assert!(store.apply(&received(vec![nameless]), Revision::new(3), Revision::new(3)).is_err());
     let empty = pb::WatchEvent { r#type: Type::Modified.into(), revision: 4, ..Default::default() };
     assert!(store.apply(&received(vec![empty]), Revision::new(4), Revision::new(4)).is_err());

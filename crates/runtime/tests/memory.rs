@@ -22,12 +22,12 @@ fn event(number: u64) -> ReceivedEvent {
         revision: number + 2,
         ..Default::default()
     };
-    ReceivedEvent::read(&event.encode_to_vec().into()).unwrap()
+    ReceivedEvent::read(&event.encode_to_vec().into()).expect("as the test made it")
 }
 
 fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    let text = std::fs::read_to_string("/proc/self/statm").expect("as the test made it");
+    text.split(' ').nth(1).expect("as the test made it").parse::<usize>().expect("as the test made it") * 4096
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_cache_of_100000_objects_of_2_kib_costs_at_most_1_3_times_their_encoding() {
     store.begin();
     for first in (0..OBJECTS).step_by(100) {
         let events: Vec<ReceivedEvent> = (first..first + 100).map(event).collect();
-        store.stage(&events).unwrap();
+        store.stage(&events).expect("as the test made it");
     }
     // What observers are told is not kept.
     drop(store.finish(Revision::new(OBJECTS + 2)));

@@ -168,7 +168,12 @@ mod tests {
             labels: [("a".to_owned(), "b".to_owned())].into(),
             ..Default::default()
         };
-        let object = Object { kind: "Workload".into(), metadata: Some(metadata), spec: "{}".into(), ..Default::default() };
+        let object = Object {
+            kind: "Workload".into(),
+            metadata: Some(metadata),
+            spec: "{}".into(),
+            ..Default::default()
+        };
         let author = Author { principal: "user:jane".into(), ..Default::default() };
         WatchEvent {
             r#type: Type::Modified.into(),
@@ -192,7 +197,10 @@ mod tests {
         let object = read.object.unwrap();
         assert_eq!(Some(Object::decode(object.clone()).unwrap()), event().object);
         let name = ReceivedName::read(&object).unwrap();
-        assert_eq!((&name.namespace[..], &name.name[..], &name.uid[..]), (&b"default"[..], &b"web"[..], &b"u1"[..]));
+        assert_eq!(
+            (&name.namespace[..], &name.name[..], &name.uid[..]),
+            (&b"default"[..], &b"web"[..], &b"u1"[..])
+        );
     }
 
     #[test]

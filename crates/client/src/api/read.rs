@@ -67,9 +67,9 @@ impl<K: Shape> Api<K> {
             at: Some(convert::wire_at(at)),
             metadata_only: K::METADATA_ONLY,
         };
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.get(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.get(request).await });
         let answer = answer.await?;
         Ok((self.object(&call, answer.object)?, Revision::new(answer.revision)))
     }
@@ -115,9 +115,9 @@ impl<K: Shape> Api<K> {
             limit: options.page,
             r#continue: token,
         };
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.list(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.list(request).await });
         let answer = answer.await?;
         let mut objects = Vec::with_capacity(answer.objects.len());
         for object in answer.objects {
@@ -142,9 +142,9 @@ impl<K: Shape> Api<K> {
         let call = Call::read("history", &key);
         let before = before.map_or(0, Revision::get);
         let request = pb::HistoryRequest { key: Some(convert::wire_key(&key)), limit, before };
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.history(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.history(request).await });
         let answer = answer.await?;
         let mut versions = Vec::with_capacity(answer.versions.len());
         for version in answer.versions {

@@ -46,12 +46,27 @@ pub struct WatchOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent<T> {
     /// It is new, or has come into the selection.
-    Added { object: T, revision: Revision, author: Option<Author> },
-    Modified { object: T, revision: Revision, author: Option<Author> },
+    Added {
+        object: T,
+        revision: Revision,
+        author: Option<Author>,
+    },
+    Modified {
+        object: T,
+        revision: Revision,
+        author: Option<Author>,
+    },
     /// It is gone, or has left the selection. This is its last state, with the revision that ended it.
-    Deleted { object: T, revision: Revision, author: Option<Author> },
+    Deleted {
+        object: T,
+        revision: Revision,
+        author: Option<Author>,
+    },
     /// Everything up to the revision was sent.
-    Bookmark { revision: Revision, initial_state_end: bool },
+    Bookmark {
+        revision: Revision,
+        initial_state_end: bool,
+    },
 }
 
 /// Events with their objects still encoded: what caches are fed with.
@@ -151,13 +166,9 @@ impl RawWatch {
         let (operation, target) = (self.call.operation, self.call.target.clone());
         match judgement.next {
             crate::attempt::Next::Answer(refusal) => Error::Refused { operation, target, refusal },
-            _ => Error::Unanswered {
-                operation,
-                target,
-                attempts: 1,
-                ambiguous: false,
-                last: Box::new(status),
-            },
+            _ => {
+                Error::Unanswered { operation, target, attempts: 1, ambiguous: false, last: Box::new(status) }
+            }
         }
     }
 
@@ -171,7 +182,11 @@ impl<K: Shape> Watch<K> {
     /// The next answer, with all its events. None: the stream has ended in order.
     pub async fn next(&mut self) -> Result<Option<Vec<WatchEvent<K::Object>>>, Error> {
         let Some(events) = self.raw.next().await? else { return Ok(None) };
-        events.into_iter().filter_map(|event| self.read(event).transpose()).collect::<Result<_, _>>().map(Some)
+        events
+            .into_iter()
+            .filter_map(|event| self.read(event).transpose())
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     fn read(&self, event: ReceivedEvent) -> Result<Option<WatchEvent<K::Object>>, Error> {

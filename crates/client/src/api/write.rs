@@ -15,27 +15,35 @@ use crate::shape::{Shape, Writable};
 
 impl<K: Writable> Api<K> {
     /// Creates an object. With `metadata.generate_name` and no name, the server completes the name.
-    pub async fn create(&self, object: &K::Object, options: &WriteOptions) -> Result<Written<K::Object>, Error> {
+    pub async fn create(
+        &self,
+        object: &K::Object,
+        options: &WriteOptions,
+    ) -> Result<Written<K::Object>, Error> {
         let object = self.sent("create", object)?;
         let (wire, safety) = self.client.options(options);
         let request = pb::CreateRequest { object: Some(object.clone()), options: Some(wire) };
         let call = self.call("create", &object, safety);
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.create(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.create(request).await });
         let answer = answer.await?;
         self.written(&call, answer, options)
     }
 
     /// Replaces everything but the status. An object that was read is replaced only if it is still at its revision.
-    pub async fn update(&self, object: &K::Object, options: &WriteOptions) -> Result<Written<K::Object>, Error> {
+    pub async fn update(
+        &self,
+        object: &K::Object,
+        options: &WriteOptions,
+    ) -> Result<Written<K::Object>, Error> {
         let object = self.sent("update", object)?;
         let (wire, safety) = self.client.options(options);
         let request = pb::UpdateRequest { object: Some(object.clone()), options: Some(wire) };
         let call = self.call("update", &object, safety);
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.update(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.update(request).await });
         let answer = answer.await?;
         self.written(&call, answer, options)
     }
@@ -91,9 +99,9 @@ impl<K: Writable> Api<K> {
         let (wire, safety) = self.client.options(options);
         let request = pb::ApplyRequest { object: Some(object.clone()), options: Some(wire), force, status };
         let call = self.call("apply", &object, safety);
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.apply(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.apply(request).await });
         let answer = answer.await?;
         let mut written = self.written(&call, answer.write.unwrap_or_default(), options)?;
         written.taken = answer.taken.into_iter().map(convert::conflict).collect();
@@ -145,9 +153,9 @@ impl<K: Shape> Api<K> {
             status: options.status,
         };
         let call = Call::write("patch", &key, safety);
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.patch(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.patch(request).await });
         let answer = answer.await?;
         self.written(&call, answer, &options.write)
     }
@@ -169,9 +177,9 @@ impl<K: Shape> Api<K> {
             options: Some(wire),
         };
         let call = Call::write("delete", &key, safety);
-        let answer = self.client.objects(&call, request, |mut client, request| async move {
-            client.delete(request).await
-        });
+        let answer = self
+            .client
+            .objects(&call, request, |mut client, request| async move { client.delete(request).await });
         let answer = answer.await?;
         let revision = Revision::new(answer.revision);
         self.client.wrote(&key, revision, &options.write);

@@ -110,7 +110,8 @@ fn token(path: &Path, user: &UserEntry) -> Result<Option<Token>, ConfigError> {
         (Some(token), None) => Ok(Some(Token::new(token))),
         (None, Some(file)) => {
             let file = beside(path, file);
-            let text = fs::read_to_string(&file).map_err(|source| ConfigError::Read { path: file, source })?;
+            let text =
+                fs::read_to_string(&file).map_err(|source| ConfigError::Read { path: file, source })?;
             Ok(Some(Token::new(text.trim())))
         }
         (None, None) => Ok(None),
@@ -225,7 +226,13 @@ contexts:
 
     #[test]
     fn base64_is_read_as_others_write_it() {
-        for (text, bytes) in [("", &b""[..]), ("Zg==", b"f"), ("Zm8", b"fo"), ("Zm9v\nYmE=", b"fooba"), ("+/+/", b"\xfb\xff\xbf")] {
+        for (text, bytes) in [
+            ("", &b""[..]),
+            ("Zg==", b"f"),
+            ("Zm8", b"fo"),
+            ("Zm9v\nYmE=", b"fooba"),
+            ("+/+/", b"\xfb\xff\xbf"),
+        ] {
             assert_eq!(from_base64(text).as_deref(), Some(bytes), "{text}");
         }
         assert_eq!(from_base64("a"), None);

@@ -110,7 +110,14 @@ impl Balancer {
     }
 
     /// What became of a request.
-    pub fn judged(&mut self, index: usize, health: Health, patience: Option<Duration>, now: Instant, fraction: f64) {
+    pub fn judged(
+        &mut self,
+        index: usize,
+        health: Health,
+        patience: Option<Duration>,
+        now: Instant,
+        fraction: f64,
+    ) {
         let is_leader = self.leader_index() == Some(index);
         let member = &mut self.members[index];
         match health {
@@ -227,7 +234,9 @@ mod tests {
             let Pick::Use(index) = balancer.pick(until, Purpose::Read, None, 7) else { panic!("a trial") };
             balancer.sent(index);
         }
-        let Pick::Wait(later) = balancer.pick(until, Purpose::Read, None, 0) else { panic!("one trial each") };
+        let Pick::Wait(later) = balancer.pick(until, Purpose::Read, None, 0) else {
+            panic!("one trial each")
+        };
         assert!(later > until);
         balancer.ended(1, false, until);
         assert_eq!(balancer.pick(until, Purpose::Read, None, 0), Pick::Use(1), "its trial was given up");

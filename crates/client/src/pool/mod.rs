@@ -32,7 +32,11 @@ pub struct Pool {
 }
 
 impl Pool {
-    pub fn new(settings: &Settings, connector: &dyn Connector, entropy: Entropy) -> Result<Arc<Self>, BuildError> {
+    pub fn new(
+        settings: &Settings,
+        connector: &dyn Connector,
+        entropy: Entropy,
+    ) -> Result<Arc<Self>, BuildError> {
         let token = settings.token.as_ref().map(|token| token.header()).transpose()?;
         let mut wires = Vec::new();
         for endpoint in &settings.endpoints {
@@ -47,7 +51,12 @@ impl Pool {
     }
 
     /// A place to send a request to, as soon as there is one; none if that is not before the deadline.
-    pub async fn slot(self: &Arc<Self>, purpose: Purpose, avoid: Option<usize>, deadline: Instant) -> Option<Slot> {
+    pub async fn slot(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        avoid: Option<usize>,
+        deadline: Instant,
+    ) -> Option<Slot> {
         loop {
             self.probe(purpose);
             let now = Instant::now();

@@ -31,7 +31,12 @@ fn without_id() -> WriteOptions {
 async fn a_write_whose_answer_was_lost_is_sent_again_under_its_id_and_gets_the_first_answer() {
     let cluster = Cluster::new(1);
     cluster.servers[0].script([Step::Lose, Step::Hang, Step::Answer]);
-    let written = cluster.client().api::<Node>().create(&node("a"), &WriteOptions::default()).await.unwrap();
+    let written = cluster
+        .client()
+        .api::<Node>()
+        .create(&node("a"), &WriteOptions::default())
+        .await
+        .expect("as the test made it");
     assert!(written.repeated, "the caller sees that it had been done");
     let asked = cluster.servers[0].asked();
     assert_eq!(asked.len(), 3);
@@ -44,12 +49,12 @@ async fn a_write_whose_answer_was_lost_is_sent_again_under_its_id_and_gets_the_f
 async fn two_calls_are_two_operations() {
     let cluster = Cluster::new(1);
     let nodes = cluster.client().api::<Node>();
-    nodes.create(&node("a"), &WriteOptions::default()).await.unwrap();
-    nodes.delete("a", &DeleteOptions::default()).await.unwrap();
+    nodes.create(&node("a"), &WriteOptions::default()).await.expect("as the test made it");
+    nodes.delete("a", &DeleteOptions::default()).await.expect("as the test made it");
     assert_eq!(cluster.done().len(), 2);
     let chosen = WriteOptions { operation: OperationId::Chosen("mine".into()), ..WriteOptions::default() };
-    assert!(!nodes.create(&node("b"), &chosen).await.unwrap().repeated);
-    assert!(nodes.create(&node("b"), &chosen).await.unwrap().repeated);
+    assert!(!nodes.create(&node("b"), &chosen).await.expect("as the test made it").repeated);
+    assert!(nodes.create(&node("b"), &chosen).await.expect("as the test made it").repeated);
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,10 +79,11 @@ async fn a_refusal_is_an_answer_and_asked_for_once() {
         revision: 12,
         ..Default::default()
     };
-    cluster.servers.iter().for_each(|it| it.script([Step::Refuse(Code::Aborted, error.clone())]));
-    let error = cluster.client().api::<Node>().update(&node("a"), &WriteOptions::default()).await.unwrap_err();
+    cluster.servers.iter().for_each(|it| it.script([Step::Refuse(Code::Aborted, Box::new(error.clone()))]));
+    let error =
+        cluster.client().api::<Node>().update(&node("a"), &WriteOptions::default()).await.unwrap_err();
     assert!(error.is_conflict() && !error.is_transient() && !error.is_ambiguous());
-    assert_eq!(error.refusal().unwrap().revision, Revision::new(12));
+    assert_eq!(error.refusal().expect("as the test made it").revision, Revision::new(12));
     assert_eq!(error.to_string(), "update Node a was refused: Conflict: another revision");
     assert_eq!(cluster.asked(), 1);
 }
@@ -88,13 +94,13 @@ async fn the_servers_wish_to_be_left_alone_is_kept() {
     // Whoever is asked first is busy; asking the other one at once would only move the crowd.
     cluster.servers.iter().for_each(|it| it.script([refuse(pb::Reason::TooManyRequests, 2_000)]));
     let begun = Instant::now();
-    cluster.client().api::<Node>().get("a").await.unwrap();
+    cluster.client().api::<Node>().get("a").await.expect("as the test made it");
     let elapsed = begun.elapsed();
     assert!(elapsed >= Duration::from_secs(2), "{elapsed:?}");
     let cluster = Cluster::new(1);
     cluster.servers[0].script([refuse(pb::Reason::Unavailable, 3_000)]);
     let begun = Instant::now();
-    cluster.client().api::<Node>().get("a").await.unwrap();
+    cluster.client().api::<Node>().get("a").await.expect("as the test made it");
     assert!(begun.elapsed() >= Duration::from_secs(3));
 }
 
@@ -105,7 +111,7 @@ async fn another_server_is_asked_instead_of_one_that_cannot() {
     cluster.servers[1].otherwise(Step::Fail(Code::Unavailable));
     let nodes = cluster.client().api::<Node>();
     for _ in 0..20 {
-        nodes.get("a").await.unwrap();
+        nodes.get("a").await.expect("as the test made it");
     }
     assert!(cluster.servers[0].count() <= 2, "it asked for patience");
     assert!(cluster.servers[1].count() <= 10, "it was left alone: {}", cluster.servers[1].count());
@@ -117,7 +123,7 @@ async fn reads_are_spread_over_all_servers() {
     let cluster = Cluster::new(3);
     let nodes = cluster.client().api::<Node>();
     for _ in 0..60 {
-        nodes.get("a").await.unwrap();
+        nodes.get("a").await.expect("as the test made it");
     }
     let counts: Vec<usize> = cluster.servers.iter().map(|it| it.count()).collect();
     assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
@@ -145,13 +151,13 @@ async fn a_server_that_is_down_is_left_alone_and_found_again() {
     cluster.servers[1].otherwise(Step::Fail(Code::Unavailable));
     let nodes = cluster.client().api::<Node>();
     for _ in 0..50 {
-        nodes.get("a").await.unwrap();
+        nodes.get("a").await.expect("as the test made it");
     }
     let while_down = cluster.servers[1].count();
     assert!(while_down <= 6, "{while_down}");
     cluster.servers[1].otherwise(Step::Answer);
     for _ in 0..100 {
-        nodes.get("a").await.unwrap();
+        nodes.get("a").await.expect("as the test made it");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(cluster.servers[1].count() >= while_down + 20, "{}", cluster.servers[1].count());
@@ -187,11 +193,16 @@ async fn writes_carry_what_the_client_carries() {
         .with_on_write(Arc::new(move |key, revision| log.lock().push((key.clone(), revision))));
     let nodes = client.api::<Node>();
     let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
-    nodes.create(&node("a"), &WriteOptions::default()).await.unwrap();
-    nodes.update_status(&node("b"), &WriteOptions::default()).await.unwrap();
-    nodes.apply(&node("c"), true, &dry).await.unwrap();
-    nodes.delete("d", &DeleteOptions::default()).await.unwrap();
-    client.transaction().create(&node("e")).commit(&WriteOptions::default()).await.unwrap();
+    nodes.create(&node("a"), &WriteOptions::default()).await.expect("as the test made it");
+    nodes.update_status(&node("b"), &WriteOptions::default()).await.expect("as the test made it");
+    nodes.apply(&node("c"), true, &dry).await.expect("as the test made it");
+    nodes.delete("d", &DeleteOptions::default()).await.expect("as the test made it");
+    client
+        .transaction()
+        .create(&node("e"))
+        .commit(&WriteOptions::default())
+        .await
+        .expect("as the test made it");
     let asked = cluster.servers[0].asked();
     assert_eq!(asked.len(), 5);
     for it in &asked {
@@ -211,7 +222,7 @@ async fn an_object_has_the_namespace_of_its_api() {
     let cluster = Cluster::new(1);
     let things = cluster.client().dynamic("Thing", Scope::namespace("web"));
     let object = Object::new("Other", "elsewhere", "a");
-    let written = things.create(&object, &WriteOptions::default()).await.unwrap();
+    let written = things.create(&object, &WriteOptions::default()).await.expect("as the test made it");
     assert_eq!(written.object.key(), ObjectKey::new("Thing", "web", "a"));
     let everywhere = things.all_namespaces();
     assert!(matches!(everywhere.get("a").await, Err(Error::Senseless { .. })));
@@ -241,7 +252,8 @@ async fn all_pages_are_read_also_over_failures() {
     };
     cluster.servers[0].0.lock().pages = [page(&["a", "b"], "t1"), page(&[], "t2"), page(&["c"], "")].into();
     cluster.servers[0].script([Step::Answer, Step::Fail(Code::Unavailable)]);
-    let (nodes, revision) = cluster.client().api::<Node>().list_all(&ListOptions::default()).await.unwrap();
+    let (nodes, revision) =
+        cluster.client().api::<Node>().list_all(&ListOptions::default()).await.expect("as the test made it");
     let names: Vec<&str> = nodes.iter().map(|node| node.metadata.name.as_str()).collect();
     assert_eq!((names, revision), (vec!["a", "b", "c"], Revision::new(40)));
 }
@@ -262,8 +274,8 @@ async fn a_watch_ends_with_the_servers_reason() {
         pb::WatchResponse { events: vec![last] },
     ];
     let things = cluster.client().shaped::<Dynamic>("Thing", Scope::AllNamespaces);
-    let mut watch = things.watch(&WatchOptions::default()).await.unwrap();
-    let events = watch.next().await.unwrap().unwrap();
+    let mut watch = things.watch(&WatchOptions::default()).await.expect("as the test made it");
+    let events = watch.next().await.expect("as the test made it").expect("as the test made it");
     assert!(matches!(
         events[..],
         [WatchEvent::Added { revision: three, .. }, WatchEvent::Deleted { .. }] if three.get() == 3
@@ -271,5 +283,5 @@ async fn a_watch_ends_with_the_servers_reason() {
     let error = watch.next().await.unwrap_err();
     assert!(error.is_expired(), "{error}");
     assert_eq!(error.reason(), Some(Reason::Expired));
-    assert_eq!(error.refusal().unwrap().revision, Revision::new(30));
+    assert_eq!(error.refusal().expect("as the test made it").revision, Revision::new(30));
 }

@@ -23,15 +23,16 @@ pub enum Step {
     Answer,
     /// Does it, and the answer is lost.
     Lose,
-    Refuse(Code, pb::Error),
+    Refuse(Code, Box<pb::Error>),
     Fail(Code),
     /// Never answers.
     Hang,
 }
 
 pub fn refuse(reason: pb::Reason, retry_after_ms: u32) -> Step {
-    let error = pb::Error { reason: reason.into(), message: "scripted".into(), retry_after_ms, ..Default::default() };
-    Step::Refuse(Code::Unavailable, error)
+    let error =
+        pb::Error { reason: reason.into(), message: "scripted".into(), retry_after_ms, ..Default::default() };
+    Step::Refuse(Code::Unavailable, Box::new(error))
 }
 
 /// One request, as it came.
@@ -128,8 +129,14 @@ fn written(object: Option<pb::Object>, repeated: bool) -> Response<pb::WriteResp
 
 fn named(key: Option<pb::ObjectKey>) -> Option<pb::Object> {
     let key = key.unwrap_or_default();
-    let metadata = pb::Metadata { namespace: key.namespace, name: key.name, revision: 5, ..Default::default() };
-    Some(pb::Object { kind: key.kind, metadata: Some(metadata), spec: r#"{"zone":"z"}"#.into(), ..Default::default() })
+    let metadata =
+        pb::Metadata { namespace: key.namespace, name: key.name, revision: 5, ..Default::default() };
+    Some(pb::Object {
+        kind: key.kind,
+        metadata: Some(metadata),
+        spec: r#"{"zone":"z"}"#.into(),
+        ..Default::default()
+    })
 }
 
 #[tonic::async_trait]
@@ -152,12 +159,18 @@ impl Objects for Server {
         Ok(Response::new(Box::pin(tokio_stream::iter(answers).map(Ok))))
     }
 
-    async fn create(&self, request: Request<pb::CreateRequest>) -> Result<Response<pb::WriteResponse>, Status> {
+    async fn create(
+        &self,
+        request: Request<pb::CreateRequest>,
+    ) -> Result<Response<pb::WriteResponse>, Status> {
         let repeated = self.next("create", &request, request.get_ref().options.clone()).await?;
         Ok(written(request.into_inner().object, repeated))
     }
 
-    async fn update(&self, request: Request<pb::UpdateRequest>) -> Result<Response<pb::WriteResponse>, Status> {
+    async fn update(
+        &self,
+        request: Request<pb::UpdateRequest>,
+    ) -> Result<Response<pb::WriteResponse>, Status> {
         let repeated = self.next("update", &request, request.get_ref().options.clone()).await?;
         Ok(written(request.into_inner().object, repeated))
     }
@@ -181,10 +194,19 @@ impl Objects for Server {
         Ok(written(named(request.into_inner().key), repeated))
     }
 
-    async fn delete(&self, request: Request<pb::DeleteRequest>) -> Result<Response<pb::DeleteResponse>, Status> {
+    async fn delete(
+        &self,
+        request: Request<pb::DeleteRequest>,
+    ) -> Result<Response<pb::DeleteResponse>, Status> {
         let repeated = self.next("delete", &request, request.get_ref().options.clone()).await?;
         let object = named(request.into_inner().key);
-        Ok(Response::new(pb::DeleteResponse { object, revision: 8, gone: true, repeated, ..Default::default() }))
+        Ok(Response::new(pb::DeleteResponse {
+            object,
+            revision: 8,
+            gone: true,
+            repeated,
+            ..Default::default()
+        }))
     }
 
     async fn transact(
@@ -225,7 +247,7 @@ impl Cluster {
     }
 
     pub fn settings(&self) -> Settings {
-        let endpoint = |number: usize| format!("s{number}").parse().unwrap();
+        let endpoint = |number: usize| format!("s{number}").parse().expect("an endpoint");
         Settings::new((0..self.servers.len()).map(endpoint).collect())
     }
 
@@ -234,7 +256,7 @@ impl Cluster {
     }
 
     pub fn client_with(&self, settings: Settings) -> Client {
-        Client::with_seams(settings, self, Entropy::seeded(1)).unwrap()
+        Client::with_seams(settings, self, Entropy::seeded(1)).expect("good settings")
     }
 
     /// What was done, each once.

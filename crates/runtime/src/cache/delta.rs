@@ -6,8 +6,8 @@ use setpoint_client::author_of;
 use setpoint_types::Revision;
 use setpoint_types::object::Author;
 
-use super::entry::Entry;
 use super::Key;
+use super::entry::Entry;
 
 /// Why observers are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

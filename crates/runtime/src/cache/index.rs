@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use setpoint_types::FieldProblem;
 
+use super::Key;
 use super::entry::Entry;
 use super::pages::Pages;
-use super::Key;
 
 /// Reads the values out of an object under which it is found. Run once per change, while the cache takes it in.
 type Values = dyn Fn(&Entry) -> Result<Vec<String>, FieldProblem> + Send + Sync;

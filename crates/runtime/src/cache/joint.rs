@@ -51,7 +51,8 @@ pub struct Joint {
 impl Joint {
     /// The newest revision at which all these caches are complete, if there is one now.
     pub(crate) fn take(caches: &[Arc<Shared>]) -> Option<Self> {
-        let distinct: BTreeMap<usize, &Arc<Shared>> = caches.iter().map(|cache| (cache.id(), cache)).collect();
+        let distinct: BTreeMap<usize, &Arc<Shared>> =
+            caches.iter().map(|cache| (cache.id(), cache)).collect();
         // All of them are held while the revision is chosen and the states are copied, which takes microseconds.
         let stores: BTreeMap<usize, RwLockReadGuard<'_, Store>> =
             distinct.iter().map(|(id, cache)| (*id, cache.store())).collect();

@@ -67,7 +67,10 @@ mod tests {
     #[test]
     fn a_key_is_namespace_and_name() {
         let key = Key::new("default", "web");
-        assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), ("default", "web", "default/web"));
+        assert_eq!(
+            (key.namespace(), key.name(), key.to_string().as_str()),
+            ("default", "web", "default/web")
+        );
         let key = Key::from(&ObjectKey::new("Node", "", "a1"));
         assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), ("", "a1", "a1"));
         assert_eq!(key.of_kind("Node"), ObjectKey::new("Node", "", "a1"));

@@ -122,7 +122,8 @@ impl<K: Ord + Clone, V: Clone> Pages<K, V> {
         K: std::borrow::Borrow<Q>,
     {
         let number = self.page_of(from);
-        let skip = self.pages.get(number).map_or(0, |page| page.partition_point(|(key, _)| key.borrow() < from));
+        let skip =
+            self.pages.get(number).map_or(0, |page| page.partition_point(|(key, _)| key.borrow() < from));
         self.pages.iter().skip(number).flat_map(|page| page.iter()).skip(skip)
     }
 

@@ -67,7 +67,11 @@ impl Snapshot {
     {
         let (also, and) = (within.clone(), within);
         let mut now = self.objects.range_from(from).take_while(move |(key, _)| also(key)).peekable();
-        let mut then = self.overlay.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take_while(move |(key, _)| and(key)).peekable();
+        let mut then = self
+            .overlay
+            .range::<str, _>((Bound::Included(from), Bound::Unbounded))
+            .take_while(move |(key, _)| and(key))
+            .peekable();
         std::iter::from_fn(move || {
             loop {
                 match (now.peek(), then.peek()) {

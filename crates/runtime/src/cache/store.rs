@@ -77,6 +77,10 @@ impl Store {
         self.floor
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub fn len(&self) -> usize {
         self.objects.len()
     }

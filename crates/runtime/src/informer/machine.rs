@@ -93,11 +93,21 @@ const BEHIND_MAX: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// For the next stream.
-    Waiting { until: Instant },
-    Opening { since: Instant },
+    Waiting {
+        until: Instant,
+    },
+    Opening {
+        since: Instant,
+    },
     /// The whole state is coming.
-    Receiving { since: Instant, heard: Instant },
-    Following { since: Instant, heard: Instant },
+    Receiving {
+        since: Instant,
+        heard: Instant,
+    },
+    Following {
+        since: Instant,
+        heard: Instant,
+    },
 }
 
 /// One informer. Feed it what happens, do what it says.

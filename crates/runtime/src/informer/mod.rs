@@ -1,9 +1,9 @@
 //! Informers: they keep caches up to date.
 //!
-//! - [`machine`]: when to open a stream and from where, when to give it up, what its answers mean; pure
-//! - [`driver`]: does what the machine says
-//! - [`hub`]: one informer per kind and selection, shared by all who want it
-//! - [`stats`]: counters
+//! - [`machine`][]: when to open a stream and from where, when to give it up, what its answers mean; pure
+//! - [`driver`][]: does what the machine says
+//! - [`hub`][]: one informer per kind and selection, shared by all who want it
+//! - [`stats`][]: counters
 
 mod driver;
 mod hub;
@@ -13,5 +13,5 @@ mod stats;
 
 pub use hub::{Informers, JointOf};
 pub use settings::{InformerSettings, Selection};
-pub use stats::Stats;
 pub(crate) use stats::Counters;
+pub use stats::Stats;

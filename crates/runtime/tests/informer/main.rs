@@ -40,9 +40,12 @@ async fn it_begins_with_the_whole_state_and_goes_on_with_changes() {
     assert_eq!((&*request.label_selector, &*request.field_selector), ("a=b", "spec.zone=z"));
     stream.send(vec![object(Type::Added, "a", 3, "z1")]).await;
     stream.send(vec![object(Type::Added, "b", 2, "z2"), bookmark(5, true)]).await;
-    nodes.synced().await.unwrap();
+    nodes.synced().await.expect("as the test made it");
     assert_eq!((nodes.revision(), nodes.len()), (Some(at(5)), 2));
-    assert_eq!(nodes.read(&key("a")).unwrap().unwrap().spec.zone, "z1");
+    assert_eq!(
+        nodes.read(&key("a")).expect("as the test made it").expect("as the test made it").spec.zone,
+        "z1"
+    );
 
     stream.send(vec![object(Type::Modified, "a", 7, "z2"), object(Type::Deleted, "b", 8, "z2")]).await;
     assert_eq!(nodes.at_least(at(8)).await, Ok(at(8)));
@@ -64,8 +67,11 @@ async fn whoever_asks_for_the_same_shares_it_and_late_observers_are_told_what_th
     let same = informers.dynamic("Node", false, Selection::everywhere());
     let stream = stage.stream().await;
     stream.send(vec![object(Type::Added, "a", 3, "z1"), bookmark(5, true)]).await;
-    one.synced().await.unwrap();
-    assert_eq!(same.read(&key("a")).unwrap().unwrap().spec["zone"], "z1");
+    one.synced().await.expect("as the test made it");
+    assert_eq!(
+        same.read(&key("a")).expect("as the test made it").expect("as the test made it").spec["zone"],
+        "z1"
+    );
     let told: Arc<Mutex<Vec<(String, Cause)>>> = Arc::default();
     let log = told.clone();
     same.observe(Box::new(move |delta| log.lock().push((delta.key.to_string(), delta.cause))));
@@ -83,14 +89,14 @@ async fn a_silent_stream_is_given_up_and_resumed_where_it_was() {
     let stream = stage.stream().await;
     stream.send(vec![object(Type::Added, "a", 3, "z1"), bookmark(5, true)]).await;
     stream.send(vec![bookmark(9, false)]).await;
-    nodes.at_least(at(9)).await.unwrap();
+    nodes.at_least(at(9)).await.expect("as the test made it");
     // Nothing comes any more, not even a bookmark.
     stream.given_up().await;
     let next = stage.stream().await;
     assert!(!next.request.initial_state);
     assert_eq!(next.request.from_revision, 9);
     next.send(vec![object(Type::Modified, "a", 10, "z2")]).await;
-    nodes.at_least(at(10)).await.unwrap();
+    nodes.at_least(at(10)).await.expect("as the test made it");
     let stats = nodes.stats();
     assert_eq!((stats.stalls, stats.streams, stats.relists_expired), (1, 2, 0));
 }
@@ -109,17 +115,20 @@ async fn an_expired_stream_is_replaced_by_a_whole_state_at_once_and_what_is_gone
     let stream = stage.stream().await;
     let both = [object(Type::Added, "a", 3, "z1"), object(Type::Added, "b", 4, "z1")];
     stream.send(both.into_iter().chain([bookmark(5, true)]).collect()).await;
-    nodes.synced().await.unwrap();
+    nodes.synced().await.expect("as the test made it");
     told.lock().clear();
     stream.send(vec![error(pb::Reason::Expired)]).await;
     let next = stage.stream().await;
     assert!(next.request.initial_state);
     next.send(vec![object(Type::Added, "b", 4, "z1"), object(Type::Added, "c", 30, "z1")]).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(nodes.get(&key("a")).is_some() && nodes.get(&key("c")).is_none(), "the old state stays until then");
+    assert!(
+        nodes.get(&key("a")).is_some() && nodes.get(&key("c")).is_none(),
+        "the old state stays until then"
+    );
     assert_eq!(nodes.revision(), Some(at(5)));
     next.send(vec![bookmark(31, true)]).await;
-    nodes.at_least(at(31)).await.unwrap();
+    nodes.at_least(at(31)).await.expect("as the test made it");
     assert!(nodes.get(&key("a")).is_none() && nodes.get(&key("c")).is_some());
     assert_eq!(*told.lock(), ["a Relist gone", "c Relist"].map(str::to_owned));
     assert_eq!(nodes.stats().relists_expired, 1);
@@ -136,7 +145,7 @@ async fn a_broken_stream_of_the_whole_state_leaves_nothing_behind() {
     let next = stage.stream().await;
     assert!(next.request.initial_state);
     next.send(vec![object(Type::Added, "b", 4, "z1"), bookmark(5, true)]).await;
-    nodes.synced().await.unwrap();
+    nodes.synced().await.expect("as the test made it");
     assert!(nodes.get(&key("a")).is_none() && nodes.len() == 1);
 }
 
@@ -150,19 +159,35 @@ async fn kinds_are_seen_at_one_revision_also_while_one_is_ahead() {
     let of_namespaces = stage.stream().await;
     of_nodes.send(vec![object(Type::Added, "a", 3, "z1"), bookmark(5, true)]).await;
     of_namespaces.send(vec![bookmark(5, true)]).await;
-    informers.synced().await.unwrap();
+    informers.synced().await.expect("as the test made it");
     of_nodes.send(vec![object(Type::Modified, "a", 8, "z2")]).await;
     of_nodes.send(vec![object(Type::Deleted, "a", 9, "z2")]).await;
-    nodes.at_least(at(9)).await.unwrap();
+    nodes.at_least(at(9)).await.expect("as the test made it");
     let both = || informers.joint().with(&nodes).with(&namespaces);
     assert_eq!(both().revision(), Some(at(5)));
-    let then = both().snapshot().await.unwrap();
-    let zone = then.of(&nodes).unwrap().get(&key("a")).unwrap().read().unwrap().spec.zone;
+    let then = both().snapshot().await.expect("as the test made it");
+    let zone = then
+        .of(&nodes)
+        .expect("as the test made it")
+        .get(&key("a"))
+        .expect("as the test made it")
+        .read()
+        .expect("as the test made it")
+        .spec
+        .zone;
     assert_eq!((then.revision(), &*zone), (at(5), "z1"));
     assert!(nodes.get(&key("a")).is_none(), "by itself it is ahead");
     of_namespaces.send(vec![bookmark(8, false)]).await;
-    let then = both().snapshot_at_least(at(8)).await.unwrap();
-    let zone = then.of(&nodes).unwrap().get(&key("a")).unwrap().read().unwrap().spec.zone;
+    let then = both().snapshot_at_least(at(8)).await.expect("as the test made it");
+    let zone = then
+        .of(&nodes)
+        .expect("as the test made it")
+        .get(&key("a"))
+        .expect("as the test made it")
+        .read()
+        .expect("as the test made it")
+        .spec
+        .zone;
     assert_eq!((then.revision(), &*zone), (at(8), "z2"));
     assert_eq!(informers.observed().get("Node"), Some(&at(9)));
 }
@@ -178,8 +203,8 @@ async fn a_transformation_makes_objects_smaller_and_keeps_what_they_are() {
     let nodes = informers.dynamic("Node", false, Selection::everywhere().transform(without_spec));
     let stream = stage.stream().await;
     stream.send(vec![object(Type::Added, "a", 3, "z1"), bookmark(5, true)]).await;
-    nodes.synced().await.unwrap();
-    let kept = nodes.read(&key("a")).unwrap().unwrap();
+    nodes.synced().await.expect("as the test made it");
+    let kept = nodes.read(&key("a")).expect("as the test made it").expect("as the test made it");
     assert!(kept.spec.is_null());
     assert_eq!((kept.metadata.name.as_str(), kept.metadata.uid.as_str()), ("a", "u-a"));
 }
@@ -195,7 +220,7 @@ async fn after_a_shutdown_nobody_waits() {
         async move { nodes.synced().await }
     });
     informers.shutdown().await;
-    assert!(waiting.await.unwrap().is_err());
+    assert!(waiting.await.expect("as the test made it").is_err());
     assert!(informers.joint().with(&nodes).snapshot().await.is_err());
     stream.given_up().await;
 }

@@ -46,8 +46,9 @@ pub struct Stage {
 impl Stage {
     pub fn new() -> Self {
         let (opened, streams) = mpsc::channel(16);
-        let settings = Settings::new(vec!["server".parse().unwrap()]);
-        let client = Client::with_seams(settings, &Server { opened }, Entropy::seeded(1)).unwrap();
+        let settings = Settings::new(vec!["server".parse().expect("as the test made it")]);
+        let client = Client::with_seams(settings, &Server { opened }, Entropy::seeded(1))
+            .expect("as the test made it");
         Self { client, streams }
     }
 
@@ -63,7 +64,8 @@ impl Connector for Server {
 }
 
 pub fn object(kind: Type, name: &str, revision: u64, zone: &str) -> pb::WatchEvent {
-    let metadata = pb::Metadata { name: name.into(), uid: format!("u-{name}"), revision, ..Default::default() };
+    let metadata =
+        pb::Metadata { name: name.into(), uid: format!("u-{name}"), revision, ..Default::default() };
     let spec = format!(r#"{{"zone":"{zone}"}}"#).into();
     let object = pb::Object { kind: "Node".into(), metadata: Some(metadata), spec, ..Default::default() };
     let author = Some(pb::Author { principal: "user:jane".into(), ..Default::default() });

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use setpoint_client::{
-    Client, Error, Identity, ListOptions, ReadAt, Settings, Tls, Typed, WriteOptions,
-};
+use setpoint_client::{Client, Error, Identity, ListOptions, ReadAt, Settings, Tls, Typed, WriteOptions};
 use setpoint_cluster_tests::certificates::Authority;
 use setpoint_cluster_tests::testbed::{PATIENCE, Setup, Testbed};
 use setpoint_etcd_tests::cluster::{Cluster, ClusterConfig};
@@ -101,10 +99,8 @@ where
         view.iter().map(|it| (it.key().name().to_owned(), it.revision())).collect();
     let at = ListOptions { at: ReadAt::Exact(view.revision()), ..ListOptions::default() };
     let (listed, _) = client.api::<K>().list_all(&at).await.expect("a list");
-    let mut listed: Vec<(String, Revision)> = listed
-        .iter()
-        .map(|it| (K::metadata(it).name.clone(), K::metadata(it).revision))
-        .collect();
+    let mut listed: Vec<(String, Revision)> =
+        listed.iter().map(|it| (K::metadata(it).name.clone(), K::metadata(it).revision)).collect();
     listed.sort();
     assert_eq!(found, listed, "{cache:?}");
 }
@@ -209,7 +205,8 @@ async fn guards_ledgers_fences_and_leases_hold_through_the_client() {
     assert!(client.leases().release(&held.fence, "one").await.expect("an answer"));
     let next = client.leases().acquire(&ask("two")).await.expect("an answer");
     assert!(next.acquired && next.fence.epoch > held.fence.epoch);
-    let error = fenced.api::<Node>().create(&node("d", 1), &options).await.expect_err("it has another holder");
+    let error =
+        fenced.api::<Node>().create(&node("d", 1), &options).await.expect_err("it has another holder");
     assert!(error.is_fenced(), "{error}");
     assert!(!keep.keep(&held.fence, "one", &observed).await.expect("an answer").held);
     let stale = client.api::<Node>().get("c").await.expect("read");
@@ -219,7 +216,11 @@ async fn guards_ledgers_fences_and_leases_hold_through_the_client() {
     let history = client.api::<Node>().history("c", 0, None).await.expect("history");
     assert_eq!(history.versions.len(), 2);
     let author = &history.versions[1].author;
-    assert_eq!(author.fence.as_ref().map(|fence| fence.epoch), Some(held.fence.epoch), "it was written under it");
+    assert_eq!(
+        author.fence.as_ref().map(|fence| fence.epoch),
+        Some(held.fence.epoch),
+        "it was written under it"
+    );
     assert_eq!(author.manager, "test");
     bed.no_panics();
 }
@@ -230,17 +231,17 @@ async fn the_client_shows_its_certificate_and_checks_the_nodes() {
     let ours = Authority::new(&folder.path().join("ours"));
     let theirs = Authority::new(&folder.path().join("theirs"));
     let server = ours.identity("node");
-    let arguments = ["--cert-file", &server.cert, "--key-file", &server.key, "--client-ca-file", &ours.file()]
-        .map(str::to_owned)
-        .to_vec();
+    let arguments =
+        ["--cert-file", &server.cert, "--key-file", &server.key, "--client-ca-file", &ours.file()]
+            .map(str::to_owned)
+            .to_vec();
     let config = ClusterConfig { nodes: 1, arguments, in_memory: true, ..ClusterConfig::default() };
     let cluster = Cluster::start_with(config).await.expect("a node with TLS");
     let read = |path: &str| std::fs::read(path).expect("the file was written");
     let known = ours.identity("client");
     let connect = |authority: &Authority, identity: bool, call: Duration| {
         let mut settings = settings(&[format!("https://{}", cluster.nodes()[0].client)]);
-        let identity =
-            identity.then(|| Identity { certificate: read(&known.cert), key: read(&known.key) });
+        let identity = identity.then(|| Identity { certificate: read(&known.cert), key: read(&known.key) });
         settings.tls = Some(Tls { authority: authority.pem().into(), identity, server_name: None });
         settings.timeouts.call = call;
         Client::new(settings).expect("settings that fit")
