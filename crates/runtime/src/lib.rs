@@ -25,5 +25,10 @@
 //! Not here: the controller loop and election.
 
 pub mod cache;
+pub mod conditions;
+pub mod ensure;
+pub mod finalizer;
 pub mod informer;
 pub mod queue;
+pub mod recorder;
+pub mod trace;
