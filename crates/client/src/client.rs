@@ -187,6 +187,11 @@ impl Client {
         self.carried.fence.as_ref()
     }
 
+    /// Whose decisions its writes are, unless they say otherwise. Empty if nobody said.
+    pub fn manager(&self) -> &str {
+        &self.carried.manager
+    }
+
     /// The client's source of randomness, for those who build on it.
     pub fn entropy(&self) -> &Entropy {
         &self.caller.entropy

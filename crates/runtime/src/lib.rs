@@ -64,10 +64,15 @@
 //! Not here: the client itself (`setpoint-client`), and anything of the server.
 
 pub mod cache;
+pub mod conditions;
 pub mod controller;
+pub mod ensure;
+pub mod finalizer;
 pub mod informer;
 mod manager;
 pub mod queue;
+pub mod recorder;
+pub mod trace;
 mod wall_clock;
 
 pub use controller::{
