@@ -25,6 +25,7 @@ use crate::controller::source::Primary;
 use crate::controller::{Controller, ControllerError, Options};
 use crate::informer::{InformerSettings, Informers};
 use crate::queue::QueueMetrics;
+use crate::recorder::{Recorder, RecorderMetrics, RecorderSettings, SettingProblem};
 use crate::wall_clock::WallClock;
 
 /// What a manager can be told, as a config file has it. Unknown names are refused.
@@ -42,6 +43,9 @@ pub struct ManagerSettings {
     /// How long runs may go on after a shutdown was asked for. What is not over by then is dropped.
     #[serde(default = "default_shutdown_ms")]
     pub shutdown_ms: u64,
+    /// Events and decisions.
+    #[serde(default)]
+    pub recorder: RecorderSettings,
     #[serde(skip)]
     pub informers: InformerSettings,
 }
@@ -66,6 +70,7 @@ impl ManagerSettings {
             namespace: default_namespace(),
             election: default_election(),
             shutdown_ms: default_shutdown_ms(),
+            recorder: RecorderSettings::default(),
             informers: InformerSettings::default(),
         }
     }
@@ -83,6 +88,8 @@ impl ManagerSettings {
 pub enum ManagerError {
     #[error("the name of the program is empty")]
     Name,
+    #[error("the settings of the recorder make no sense: {0:?}")]
+    Recorder(Vec<SettingProblem>),
     #[error("the controller {controller} cannot be added")]
     Controller {
         controller: String,
@@ -130,7 +137,10 @@ impl Manager {
             return Err(ManagerError::Name);
         }
         let mut registry = Registry::with_prefix("setpoint");
+        let recorder_metrics = RecorderMetrics::new(&mut registry);
+        let recorder = Recorder::new(&client, &settings.name, settings.recorder.clone(), recorder_metrics);
         let around = Surroundings {
+            recorder: recorder.map_err(ManagerError::Recorder)?,
             informers: Informers::new(client.clone(), settings.informers),
             clock: WallClock::system(),
             metrics: ControllerMetrics::new(&mut registry),
@@ -205,6 +215,9 @@ impl Manager {
         tokio::pin!(shutdown);
         let (informers, stop) = (&self.around.informers, CancellationToken::new());
         let mut tasks = JoinSet::new();
+        let (recorder, last) = (self.around.recorder.clone(), CancellationToken::new());
+        let flushed = last.clone();
+        let recording = tokio::spawn(async move { recorder.run(flushed).await });
         let synced = tokio::select! {
             () = &mut shutdown => None,
             synced = informers.synced() => Some(synced.map_err(|_| ManagerError::Informers)),
@@ -224,6 +237,9 @@ impl Manager {
                 ended
             }
         };
+        last.cancel();
+        // A panic of the recorder loses records, and nothing else; it was logged.
+        let _ = recording.await;
         informers.shutdown().await;
         ended
     }

@@ -16,9 +16,12 @@ use super::resync::Schedule;
 use super::settings::Options;
 use super::shards;
 use super::source::Primary;
+use super::standing::Notices;
 use super::worker::Workshop;
+use super::writers::Writers;
 use crate::informer::Informers;
 use crate::queue::{Drain, Priority, Queue, QueueMetrics, Seams, Tenant, TenantOf};
+use crate::recorder::Recorder;
 use crate::wall_clock::WallClock;
 
 /// What controllers of a process share.
@@ -28,6 +31,7 @@ pub(crate) struct Surroundings {
     pub clock: WallClock,
     pub metrics: ControllerMetrics,
     pub queue_metrics: QueueMetrics,
+    pub recorder: Recorder,
 }
 
 /// A controller with everything it needs, before and while it runs.
@@ -65,7 +69,10 @@ impl Engine {
         };
         let own_manager = format!("{name}/runtime");
         let counters = around.metrics.of(&name);
-        let feed = Feed::new(Parts { primary, sources, urgent, queue, ownership, counters, own_manager });
+        let notices = Notices::new(own_manager.clone(), options.settings.conditions, counters.clone());
+        let writers = Writers::new(options.oscillation_window());
+        let parts = Parts { primary, sources, urgent, queue, ownership, counters, own_manager, writers };
+        let feed = Feed::new(parts);
         let (informers, client) = (around.informers.clone(), around.client.clone());
         let keeper = Keeper::new(informers.clone(), feed.clone(), present, &options);
         let workshop = Arc::new(Workshop {
@@ -76,6 +83,10 @@ impl Engine {
             options: options.clone(),
             feed: feed.clone(),
             keeper: keeper.clone(),
+            recorder: around.recorder.component(&name),
+            informers: informers.clone(),
+            notices,
+            repeats: Default::default(),
             at_work: tokio::sync::watch::Sender::new(0),
         });
         Self { name, options, feed, keeper, workshop, informers, client }

@@ -5,6 +5,9 @@ use std::error::Error as StdError;
 use setpoint_client::{Error, Reason};
 use setpoint_types::FieldProblem;
 
+use crate::ensure::EnsureError;
+use crate::finalizer::FinalizerError;
+
 type Cause = Box<dyn StdError + Send + Sync>;
 
 /// Why a run came to nothing. `?` makes one of every [`setpoint_client::Error`], and chooses the case by its reason.
@@ -79,6 +82,26 @@ impl From<Error> for ReconcileError {
             (Error::Refused { .. }, Some(Reason::TooLarge)) => terminal("TooLarge", error),
             // Conflicts, quotas, servers that are not well, and whatever a newer server says.
             _ => Self::retry(error),
+        }
+    }
+}
+
+impl From<EnsureError> for ReconcileError {
+    fn from(error: EnsureError) -> Self {
+        match error {
+            EnsureError::Call(error) => error.into(),
+            error if error.is_terminal() => Self::terminal("NotEnsured", error),
+            error => Self::retry(error),
+        }
+    }
+}
+
+/// Whose cleanup fails with this error, too.
+impl From<FinalizerError<Self>> for ReconcileError {
+    fn from(error: FinalizerError<Self>) -> Self {
+        match error {
+            FinalizerError::Add { source, .. } | FinalizerError::Remove { source, .. } => source.into(),
+            FinalizerError::CleanUp { source, .. } => source,
         }
     }
 }

@@ -15,6 +15,7 @@ use super::predicate::Predicate;
 use super::recent::Recent;
 use super::run::Wake;
 use super::source::{Primary, Source};
+use super::writers::Writers;
 use crate::cache::{Cause, Delta, Key};
 use crate::queue::{Ask, Priority, Queue};
 
@@ -31,6 +32,7 @@ pub(super) struct Feed {
     pub counters: ControllerCounters,
     /// Whoever writes the conditions of this controller.
     pub own_manager: String,
+    pub writers: Writers,
     wakes: Mutex<Recent<Key, Wake>>,
 }
 
@@ -43,13 +45,25 @@ pub(super) struct Parts {
     pub ownership: Arc<dyn Ownership>,
     pub counters: ControllerCounters,
     pub own_manager: String,
+    pub writers: Writers,
 }
 
 impl Feed {
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { primary, sources, urgent, queue, ownership, counters, own_manager } = parts;
+        let Parts { primary, sources, urgent, queue, ownership, counters, own_manager, writers } = parts;
         let (gate, wakes) = (Gate::default(), Mutex::new(Recent::new(WAKES_MAX)));
-        Arc::new(Self { primary, sources, urgent, queue, ownership, gate, counters, own_manager, wakes })
+        Arc::new(Self {
+            primary,
+            sources,
+            urgent,
+            queue,
+            ownership,
+            gate,
+            counters,
+            own_manager,
+            writers,
+            wakes,
+        })
     }
 
     /// Listens to the caches from now on.
@@ -71,7 +85,13 @@ impl Feed {
     }
 
     fn dispatch(&self, source: &Source, delta: &Delta) {
-        if !source.passes(delta) || self.is_own_condition(source, delta) {
+        if source.is_primary() {
+            if self.is_own_condition(delta) {
+                return;
+            }
+            self.watch_writers(delta);
+        }
+        if !source.passes(delta) {
             return;
         }
         let priority = match delta.cause {
@@ -95,11 +115,22 @@ impl Feed {
     }
 
     /// A condition that this controller's loop has set is nothing to look at again.
-    fn is_own_condition(&self, source: &Source, delta: &Delta) -> bool {
-        source.is_primary()
-            && delta.cause == Cause::Event
+    fn is_own_condition(&self, delta: &Delta) -> bool {
+        delta.cause == Cause::Event
             && delta.after.is_some()
             && delta.author().is_some_and(|author| author.manager == self.own_manager)
+    }
+
+    /// An oscillation that begins is counted, and shown by the next run of its key.
+    fn watch_writers(&self, delta: &Delta) {
+        if let Some(oscillation) = self.writers.note(delta)
+            && self.works_on(&delta.key)
+        {
+            self.counters.oscillations.inc();
+            let (kind, key, [one, other]) = (&*self.primary.kind, &delta.key, &oscillation.managers);
+            tracing::warn!(kind, %key, one, other, "two managers undo each other's changes");
+            self.queue.offer(key.clone(), Priority::Normal);
+        }
     }
 
     pub fn works_on(&self, key: &Key) -> bool {

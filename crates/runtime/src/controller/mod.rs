@@ -12,6 +12,7 @@
 //! - `worker`, `verdict`: one run, and what follows from it
 //! - `keeper`, `parking`: read your writes
 //! - `ownership`, `shards`, `gate`: only keys of shards that are held
+//! - `writers`, `oscillation`, `repeat`, `standing`: what goes in circles, and how a key shows that it does not get on
 //! - `engine`: all of it as tasks
 //!
 //! Why it is so: `docs/adr/0013-controller-loop.md`. Not here: leases (`election`), and what several controllers share (`manager`).
@@ -22,18 +23,22 @@ mod feed;
 mod gate;
 mod keeper;
 pub(crate) mod metrics;
+mod oscillation;
 pub(crate) mod ownership;
 mod parking;
 mod predicate;
 mod recent;
 mod reconciler;
+mod repeat;
 mod resync;
 mod run;
 mod settings;
 mod shards;
 pub(crate) mod source;
+mod standing;
 mod verdict;
 mod worker;
+mod writers;
 
 use std::fmt;
 use std::sync::Arc;

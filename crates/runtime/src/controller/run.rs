@@ -3,11 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 use setpoint_client::Client;
-use setpoint_types::{ObjectKey, Revision, Timestamp};
+use setpoint_types::kinds::Cause;
+use setpoint_types::object::ObjectReference;
+use setpoint_types::{Epoch, Generation, ObjectKey, Revision, Timestamp, Uid};
 
 use crate::cache::{Expectations, Key};
+use crate::informer::Informers;
+use crate::recorder::{Draft, Grounds, Note, Recorder};
+use crate::trace::TraceContext;
 
 /// One reconcile of one key.
 ///
@@ -23,8 +29,29 @@ pub struct Run {
     now: Timestamp,
     client: Client,
     wake: Option<Wake>,
+    trace: TraceContext,
+    /// What is known of the object when the run begins.
+    known: Known,
+    telling: Option<Telling>,
     phase: AtomicU8,
     writes: Arc<Writes>,
+}
+
+/// What the cache knows of the object; nothing if it is not there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub uid: Uid,
+    pub generation: Generation,
+}
+
+/// What a run needs to tell of itself.
+#[derive(Clone)]
+pub(super) struct Telling {
+    pub recorder: Recorder,
+    pub informers: Informers,
+    pub component: Arc<str>,
+    pub queue_wait: Duration,
+    pub epoch: Epoch,
 }
 
 /// Names a run in logs and records. Drawn anew for each.
@@ -107,6 +134,8 @@ pub(super) struct Start {
     /// Fenced, with its manager.
     pub client: Client,
     pub wake: Option<Wake>,
+    pub known: Known,
+    pub telling: Telling,
     pub expectations: Arc<Expectations>,
 }
 
@@ -115,13 +144,25 @@ impl Run {
         let object = start.key.of_kind(&start.kind);
         let writes = Arc::<Writes>::default();
         let client = writes.watch(&start.client, Some((start.expectations, object.clone())));
-        let (key, id, attempt, now, wake) = (start.key, start.id, start.attempt, start.now, start.wake);
-        let phase = AtomicU8::new(Phase::Begin as u8);
-        Self { key, object, id, attempt, now, client, wake, phase, writes }
+        let trace = trace(start.wake.as_ref(), &client);
+        Self {
+            key: start.key,
+            object,
+            id: start.id,
+            attempt: start.attempt,
+            now: start.now,
+            client: client.with_trace(&trace.to_string()),
+            wake: start.wake,
+            trace,
+            known: start.known,
+            telling: Some(start.telling),
+            phase: AtomicU8::new(Phase::Begin as u8),
+            writes,
+        }
     }
 
     /// A run outside of a controller: for tests of a reconciler, and tools that do one thing once. Its writes have the fence
-    /// that the client has, and nobody waits for them.
+    /// that the client has, and nobody waits for them; events and decisions are told to nobody.
     pub fn detached(client: &Client, object: ObjectKey, now: Timestamp) -> Self {
         let writes = Arc::<Writes>::default();
         Self {
@@ -132,6 +173,9 @@ impl Run {
             now,
             client: writes.watch(client, None),
             wake: None,
+            trace: trace(None, client),
+            known: Known::default(),
+            telling: None,
             phase: AtomicU8::new(Phase::Begin as u8),
             writes,
         }
@@ -170,6 +214,61 @@ impl Run {
         self.wake.as_ref()
     }
 
+    /// The trace it is part of: that of the change which made it run. Its client's requests carry it.
+    pub fn trace(&self) -> TraceContext {
+        self.trace
+    }
+
+    /// The object's, when the run began.
+    pub(super) fn generation(&self) -> Generation {
+        self.known.generation
+    }
+
+    /// The object with its uid, if the cache has it; for events and decisions.
+    pub fn reference(&self) -> ObjectReference {
+        let ObjectKey { kind, namespace, name } = self.object.clone();
+        ObjectReference { kind, namespace, name, uid: self.known.uid.clone() }
+    }
+
+    /// Tells people of something that happened: `Note::normal(run.reference(), "Copied")`. Returns at once, unless it is the first
+    /// of its reason and the recorder has no room.
+    pub async fn event(&self, note: Note) {
+        if let Some(telling) = &self.telling {
+            telling.recorder.event(note.trace(&self.trace), self.now).await;
+        }
+    }
+
+    /// What this run decides by, to begin a decision record with: `run.grounds().decide("Place")`.
+    pub fn grounds(&self) -> Grounds {
+        let telling = self.telling.as_ref();
+        let cause = self.wake.as_ref().map(|wake| {
+            let ObjectKey { kind, namespace, name } = wake.object.clone();
+            let object = Some(ObjectReference { kind, namespace, name, uid: Uid::default() });
+            Cause { trigger: "Changed".to_owned(), object, revision: wake.revision }
+        });
+        Grounds {
+            object: self.reference(),
+            generation: self.known.generation,
+            cause,
+            queue_wait: telling.map(|it| it.queue_wait).unwrap_or_default(),
+            attempt: self.attempt,
+            component: telling.map_or_else(|| "".into(), |it| it.component.clone()),
+            epoch: telling.map(|it| it.epoch).unwrap_or_default(),
+            cache_revisions: telling.map(|it| it.informers.observed()).unwrap_or_default(),
+            policy_version: String::new(),
+            trace: Some(self.trace),
+            now: self.now,
+        }
+    }
+
+    /// Records a decision without an effect, or whose effect was refused. One with an effect belongs into its transaction:
+    /// [`Draft::into_transaction`].
+    pub async fn decision(&self, draft: Draft) {
+        if let Some(telling) = &self.telling {
+            telling.recorder.decision(draft).await;
+        }
+    }
+
     /// Writes so far.
     pub fn writes(&self) -> u64 {
         self.writes.count()
@@ -192,6 +291,13 @@ impl Run {
             _ => "begin",
         }
     }
+}
+
+/// In the trace of what made it run, or in one of its own.
+fn trace(wake: Option<&Wake>, client: &Client) -> TraceContext {
+    let trace = wake.and_then(|wake| wake.trace.as_deref()).and_then(|id| id.parse().ok());
+    let entropy = client.entropy();
+    trace.map_or_else(|| TraceContext::root(entropy), |trace| TraceContext::within(trace, entropy))
 }
 
 impl fmt::Debug for Run {
