@@ -133,7 +133,7 @@ impl Workshop {
         self.keeper.settle(running, verdict.outcome, verdict.dropped || run.any_ambiguous());
     }
 
-    /// Whoever writes the same again and again gets nowhere.
+    /// Whoever writes the same again and again gets nowhere. Its own writes wake it, so it is slowed down like one that fails.
     fn note_repeats(&self, run: &Run, fingerprint: Option<u64>, verdict: &mut Verdict) {
         let repeats = self.repeats.lock().executed(run.key(), fingerprint, run.writes());
         if repeats > 0 {
@@ -142,6 +142,7 @@ impl Workshop {
         if repeats >= self.options.settings.stalled_after {
             let message = format!("the same was written {repeats} times in a row, and does not last");
             verdict.standing = Standing::Stalled { reason: "RepeatedDecision".to_owned(), message };
+            verdict.outcome = Outcome::Failed;
         }
     }
 
