@@ -1,4 +1,4 @@
-//! What controllers are built with. Today: informers, caches and the work queue.
+//! What controllers are built with. Today: informers, caches, the work queue and election.
 //!
 //! ```no_run
 //! # async fn example(client: setpoint_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -18,12 +18,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Start with [`informer::Informers`], then [`cache::Cache`]; [`queue`] decides which key a controller looks at next.
+//! Start with [`informer::Informers`], then [`cache::Cache`]; [`queue`] decides which key a controller looks at next, [`election`]
+//! which process does.
 //!
 //! Seams: the network and randomness are the client's (`setpoint_client::Client::with_seams`), time is tokio's clock.
 //!
-//! Not here: the controller loop and election.
+//! Not here: the controller loop.
 
 pub mod cache;
+pub mod election;
 pub mod informer;
 pub mod queue;
