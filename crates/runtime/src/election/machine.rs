@@ -429,3 +429,159 @@ impl Machine {
         self.calls
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use setpoint_types::Epoch;
+
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(15);
+
+    /// A machine and the time it lives in.
+    #[derive(Clone)]
+    struct Stand {
+        machine: Machine,
+        start: Instant,
+    }
+
+    fn fence(epoch: u64) -> Fence {
+        Fence { namespace: "default".into(), lease: "l".into(), epoch: Epoch(epoch) }
+    }
+
+    impl Stand {
+        fn new() -> Self {
+            let start = Instant::now();
+            Self { machine: Machine::new(Options::default(), Duration::from_secs(10), start), start }
+        }
+
+        fn at(&self, seconds: u64) -> Instant {
+            self.start + Duration::from_secs(seconds)
+        }
+
+        fn step(&mut self, seconds: u64, input: Input) -> Vec<Effect> {
+            let now = self.at(seconds);
+            self.machine.step(input, now, 0.0)
+        }
+
+        /// The answer to the call of this number, which was sent then.
+        fn acquired(&mut self, seconds: u64, call: u64, sent: u64, epoch: u64) -> Vec<Effect> {
+            let answer = Acquired {
+                acquired: true,
+                holder: "me".into(),
+                ttl: TTL,
+                revision: Revision::new(epoch),
+                fence: fence(epoch),
+            };
+            let (call, sent) = (CallId(call), self.at(sent));
+            self.step(seconds, Input::Acquired { call, sent, answer: Some(answer) })
+        }
+
+        fn kept(&mut self, seconds: u64, sent: u64, epoch: u64, held: bool) -> Vec<Effect> {
+            let answer = Some(Kept { held, epoch: Epoch(epoch), ttl: TTL });
+            let input = Input::Kept { fence: fence(epoch), sent: self.at(sent), answer };
+            self.step(seconds, input)
+        }
+
+        /// Held and claimed since 0.
+        fn holding() -> Self {
+            let mut stand = Self::new();
+            assert_eq!(stand.step(0, Input::Want(true)), [Effect::Acquire(CallId(1))]);
+            let until = stand.at(12);
+            assert_eq!(stand.acquired(0, 1, 0, 7), [Effect::Grant(fence(7), until)]);
+            stand
+        }
+    }
+
+    #[test]
+    fn it_renews_after_a_third_and_steps_down_before_the_time_is_up() {
+        let mut stand = Stand::holding();
+        assert_eq!(stand.machine.wake_at(), Some(stand.start + TTL * 33 / 100));
+        assert_eq!(stand.step(5, Input::Tick), [Effect::Keep(fence(7))]);
+        let until = stand.at(17);
+        assert_eq!(stand.kept(6, 5, 7, true), [Effect::Extend(until)], "from when it was sent");
+        assert_eq!(stand.step(10, Input::Tick), [Effect::Keep(fence(7))]);
+        let lost = Input::Kept { fence: fence(7), sent: stand.at(10), answer: None };
+        assert_eq!(stand.step(16, lost), []);
+        assert_eq!(stand.step(17, Input::Tick), [Effect::Revoke, Effect::Keep(fence(7))]);
+        let until = stand.at(52);
+        let effects = stand.kept(41, 40, 7, true);
+        assert_eq!(effects, [Effect::Grant(fence(7), until)], "the server says it is still ours");
+    }
+
+    #[test]
+    fn what_was_waited_for_longer_than_it_lasts_is_acted_on_only_after_a_keep_alive() {
+        let mut stand = Stand::new();
+        stand.step(0, Input::Want(true));
+        assert_eq!(stand.acquired(20, 1, 0, 7), [Effect::Keep(fence(7))]);
+        assert!(stand.machine.is_held() && stand.machine.claimed().is_none());
+        let until = stand.at(32);
+        assert_eq!(stand.kept(21, 20, 7, true), [Effect::Grant(fence(7), until)]);
+    }
+
+    #[test]
+    fn what_comes_late_is_too_late() {
+        let mut stand = Stand::holding();
+        stand.step(5, Input::Tick);
+        // The process stood still with the answer in its hands.
+        let effects = stand.kept(100, 5, 7, true);
+        assert_eq!(effects, [Effect::Revoke, Effect::Keep(fence(7))]);
+        assert_eq!(stand.kept(101, 100, 7, false), [], "nothing is left to revoke");
+        assert!(stand.machine.is_idle());
+    }
+
+    #[test]
+    fn a_hold_is_lost_by_a_keep_alive_a_fenced_write_or_the_watch() {
+        let seen = |epoch, mine| Input::Seen { fence: fence(epoch), mine };
+        for input in [Input::Fenced(fence(7)), seen(8, false), seen(7, false)] {
+            let mut stand = Stand::holding();
+            assert_eq!(stand.step(1, input.clone()), [Effect::Revoke], "{input:?}");
+            assert_eq!(stand.step(2, Input::Tick), [Effect::Acquire(CallId(2))]);
+        }
+        let mut stand = Stand::holding();
+        assert_eq!(stand.kept(1, 1, 7, false), [Effect::Revoke]);
+        for input in [Input::Fenced(fence(6)), seen(6, false), seen(7, true)] {
+            let mut stand = Stand::holding();
+            assert_eq!(stand.step(1, input.clone()), [], "{input:?} is no news");
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_too_late_is_seen_and_given_back() {
+        let mut stand = Stand::new();
+        stand.step(0, Input::Want(true));
+        assert_eq!(stand.step(1, Input::Want(false)), [Effect::Abandon]);
+        assert_eq!(stand.acquired(2, 1, 0, 7), [], "nobody asks any more");
+        let seen = Input::Seen { fence: fence(7), mine: true };
+        assert_eq!(stand.step(3, seen.clone()), [Effect::Release(CallId(2), fence(7))]);
+        assert_eq!(stand.step(4, Input::Released { call: CallId(2), answered: true }), []);
+        assert_eq!(stand.step(5, seen), [], "that is old");
+    }
+
+    #[test]
+    fn runs_end_before_it_is_given_back_but_not_for_ever() {
+        let mut stand = Stand::holding();
+        assert_eq!(stand.step(1, Input::Want(false)), [Effect::Drain]);
+        assert_eq!(stand.step(2, Input::Want(true)), [Effect::Resume]);
+        assert_eq!(stand.step(3, Input::Want(false)), [Effect::Drain]);
+        let release = [Effect::Revoke, Effect::Release(CallId(2), fence(7))];
+        assert_eq!(stand.clone().step(4, Input::Drained(fence(7))), release);
+        stand.step(5, Input::Tick);
+        stand.kept(5, 5, 7, true);
+        assert_eq!(stand.step(13, Input::Tick), release);
+    }
+
+    #[test]
+    fn giving_back_is_tried_until_it_is_answered_or_has_run_out() {
+        let mut stand = Stand::holding();
+        stand.step(1, Input::Want(false));
+        stand.step(1, Input::Drained(fence(7)));
+        let unanswered = |call| Input::Released { call: CallId(call), answered: false };
+        assert_eq!(stand.step(2, unanswered(2)), []);
+        assert_eq!(stand.step(3, Input::Tick), [Effect::Release(CallId(3), fence(7))]);
+        stand.step(4, unanswered(3));
+        assert_eq!(stand.step(16, Input::Want(true)), [Effect::Acquire(CallId(4))], "it is over by itself");
+        // The server counted longer: the same epoch is not taken up again.
+        assert_eq!(stand.acquired(17, 4, 16, 7), [Effect::Release(CallId(5), fence(7))]);
+    }
+}

@@ -193,7 +193,6 @@ fn event(name: &str, lease: &Lease, kind: Type) -> pb::WatchEvent {
         metadata: Some(metadata),
         spec: "{}".into(),
         status: serde_json::to_vec(&status).expect("JSON").into(),
-        ..Default::default()
     };
     pb::WatchEvent {
         r#type: kind.into(),
