@@ -178,6 +178,7 @@ where
         if !self.make_room(self.limits.tallies_max) {
             return Err(told);
         }
+        self.sequence += 1;
         let topic = Arc::new(told.topic.clone());
         self.topics.insert(topic.clone(), Spoken { variants: Vec::new(), touched: self.sequence });
         let limits = &self.limits;
@@ -420,3 +421,6 @@ pub enum Counted {
 fn subject(topic: &Topic) -> (Arc<str>, ObjectReference) {
     (topic.component.clone(), topic.object.clone())
 }
+
+#[cfg(test)]
+mod tests;
