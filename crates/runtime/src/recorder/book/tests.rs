@@ -30,7 +30,7 @@ fn at(ms: u64) -> Moment {
     Moment::at(Duration::from_millis(ms))
 }
 
-fn told(object: u8, reason: u8, message: &str, ms: u64) -> Box<Told<EventSpec, Revision>> {
+fn told(object: u8, reason: u8, message: &str, ms: u64) -> Box<Told<Event>> {
     let object = ObjectReference { uid: Uid::new(object.to_string()), ..ObjectReference::default() };
     let topic = Topic { component: "c".into(), object, reason: reason.to_string() };
     let spec = EventSpec { message: message.to_owned(), ..EventSpec::default() };
