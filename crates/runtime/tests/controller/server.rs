@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_api::setpoint::v1 as pb;
+use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
 use setpoint_api::setpoint::v1::objects_server::{Objects, ObjectsServer};
 use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_api::status::refused;
@@ -17,6 +18,8 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 use tower::ServiceExt;
+
+use crate::leases::Leases;
 
 /// What a wire carries.
 type Sent = tonic::codegen::http::Request<tonic::body::Body>;
@@ -40,6 +43,7 @@ struct State {
     /// Who applied which conditions.
     applied: BTreeMap<(Name, String), Vec<String>>,
     log: Vec<pb::WatchEvent>,
+    leases: Leases,
     asked: Vec<Asked>,
     operations: BTreeMap<String, pb::WriteResponse>,
     /// Kinds of which watches are told nothing, not even bookmarks.
@@ -138,6 +142,29 @@ impl Store {
         }
         drop(state);
         self.moved.send_modify(|it| *it += 1);
+    }
+
+    pub fn leases<T>(&self, look: impl FnOnce(&mut Leases) -> T) -> T {
+        look(&mut self.state.lock().leases)
+    }
+
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.moved.subscribe()
+    }
+
+    /// The server itself writes an object's status.
+    pub fn put_status(&self, kind: &str, namespace: &str, name: &str, status: &Value) {
+        let metadata = pb::Metadata { namespace: namespace.into(), name: name.into(), ..Default::default() };
+        let object = pb::Object {
+            kind: kind.into(),
+            metadata: Some(metadata),
+            spec: "{}".into(),
+            status: status.to_string().into(),
+        };
+        if self.get(kind, namespace, name).is_none() {
+            self.write(object.clone(), Part::Spec, &pb::WriteOptions::default(), None);
+        }
+        self.write(object, Part::Status, &pb::WriteOptions::default(), None);
     }
 
     pub fn lose_answers(&self, count: usize) {
@@ -249,7 +276,12 @@ impl Store {
         let (answer, lost) = match repeated {
             Some(answer) => (Ok(pb::WriteResponse { repeated: true, ..answer }), self.loses()),
             None => {
-                let answer = act(self, trace.clone());
+                let answer = match &options.fence {
+                    Some(fence) if !self.is_held_at(fence) => {
+                        Err(refuse(pb::Reason::Fenced, "the lease is another's"))
+                    }
+                    _ => act(self, trace.clone()),
+                };
                 let mut state = self.state.lock();
                 if name.0 != "Event" && name.0 != "Decision" {
                     let epoch = options.fence.as_ref().map(|fence| fence.epoch);
@@ -361,7 +393,9 @@ fn name_of_key(key: Option<pb::ObjectKey>) -> Name {
 
 impl Connector for Store {
     fn connect(&self, _: &Endpoint) -> Result<Wire, ConnectError> {
-        Ok(Wire::new(ServiceExt::<Sent>::map_err(ObjectsServer::new(self.clone()), |never| match never {})))
+        let routes = tonic::service::Routes::new(ObjectsServer::new(self.clone()))
+            .add_service(CoordinationServer::new(self.clone()));
+        Ok(Wire::new(ServiceExt::<Sent>::map_err(routes, |never| match never {})))
     }
 }
 
