@@ -48,6 +48,24 @@ impl Delta {
         self.after.as_ref().or(self.last.as_ref()).or(self.before.as_ref())
     }
 
+    /// Every state of it that is known, the newest first: what to map by if a change may lead away from an object.
+    pub fn states(&self) -> impl Iterator<Item = &Entry> {
+        [&self.after, &self.last, &self.before].into_iter().flatten()
+    }
+
+    /// It is there.
+    pub(crate) fn initial(entry: Entry) -> Self {
+        Self {
+            key: entry.key().clone(),
+            revision: entry.revision(),
+            cause: Cause::Initial,
+            before: None,
+            after: Some(entry),
+            last: None,
+            author: None,
+        }
+    }
+
     pub(super) fn of_event(key: Key, event: &ReceivedEvent) -> Self {
         Self {
             key,
