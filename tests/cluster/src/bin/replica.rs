@@ -20,7 +20,7 @@ use setpoint_types::kinds::Namespace;
 use setpoint_types::object::Fence;
 use tokio_util::sync::CancellationToken;
 
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(100);
 /// Writes under a fence that is no longer ours.
 const DEFIANCE: u32 = 5;
 
