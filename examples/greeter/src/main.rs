@@ -9,6 +9,7 @@ use greeter::kind::Greeter;
 use setpoint_client::Client;
 use setpoint_runtime::ensure::ensure_kind;
 use setpoint_runtime::{Manager, ManagerSettings};
+use setpoint_types::kinds::KindDefinitionSpec;
 use tracing_subscriber::EnvFilter;
 
 #[tokio::main]
@@ -17,7 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_env_filter(filter).init();
 
     let client = Client::from_config()?.with_manager(NAME);
-    ensure_kind::<Greeter>(&client).await?;
+    ensure_kind(&client, KindDefinitionSpec::of::<Greeter>()).await?;
     let manager = Manager::new(client, ManagerSettings::named(NAME))?;
     greeter::add_to(&manager)?;
     manager.run(async { drop(tokio::signal::ctrl_c().await) }).await?;
