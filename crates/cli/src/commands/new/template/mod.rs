@@ -39,7 +39,7 @@ const FILES: &[(&str, &str)] = &[
     ("src/lib.rs", include_str!("../../../../../../examples/greeter/src/lib.rs")),
     ("src/main.rs", include_str!("../../../../../../examples/greeter/src/main.rs")),
     ("src/reconciler.rs", include_str!("../../../../../../examples/greeter/src/reconciler.rs")),
-    ("examples/create.rs", include_str!("../../../../../../examples/greeter/examples/create.rs")),
+    ("tests/sweep.rs", include_str!("../../../../../../examples/greeter/tests/sweep.rs")),
 ];
 
 /// Every file of a new crate in `folder`, by its name there.
