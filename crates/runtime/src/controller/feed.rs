@@ -70,8 +70,13 @@ impl Feed {
     /// Listens to the caches from now on.
     pub fn listen(self: &Arc<Self>) {
         for (number, source) in self.sources.iter().enumerate() {
-            let feed = self.clone();
-            source.cache.observe(Box::new(move |delta| feed.told(number, delta)));
+            // The cache must not keep the controller, which keeps the cache.
+            let feed = Arc::downgrade(self);
+            source.cache.observe(Box::new(move |delta| {
+                if let Some(feed) = feed.upgrade() {
+                    feed.told(number, delta);
+                }
+            }));
         }
     }
 
