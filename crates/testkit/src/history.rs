@@ -64,7 +64,9 @@ impl State {
     /// The object of a kind, read.
     pub fn one<K: KindType + Shape>(&self, namespace: &str, name: &str) -> Option<K::Object> {
         let object = self.get(&ObjectKey::new(K::INFO.name, namespace, name))?;
-        Some(K::read(Parts::of_object(object)).unwrap_or_else(|problem| panic!("{}: {problem}", object.key())))
+        Some(
+            K::read(Parts::of_object(object)).unwrap_or_else(|problem| panic!("{}: {problem}", object.key())),
+        )
     }
 }
 

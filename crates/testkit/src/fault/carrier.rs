@@ -184,8 +184,7 @@ impl Carrier {
             retry_after_ms: u32::try_from(RETRY_AFTER.as_millis()).unwrap_or(u32::MAX),
             ..pb::Error::default()
         };
-        (wrong.refusing_until > now)
-            .then(|| Ok(refused(Code::ResourceExhausted, &error).into_http()))
+        (wrong.refusing_until > now).then(|| Ok(refused(Code::ResourceExhausted, &error).into_http()))
     }
 }
 

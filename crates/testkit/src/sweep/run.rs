@@ -34,7 +34,8 @@ pub fn run(scenario: &Scenario, plan: &Plan, wanted: Option<&End>) -> Outcome {
         let world = World::seeded(scenario.limits.seed);
         let faults = Faults::new(&world, plan);
         let began = world.now();
-        let mut run = Run { scenario, world, faults, stop: CancellationToken::new(), replicas: Vec::new(), began };
+        let mut run =
+            Run { scenario, world, faults, stop: CancellationToken::new(), replicas: Vec::new(), began };
         let mut problem = run.play().await.err();
         let history = run.world.history();
         // What must always hold tells more than what came of its being broken.

@@ -90,7 +90,8 @@ impl World {
 
     /// Requests as somebody of this name.
     pub(crate) fn wire_as(&self, name: &str) -> Wire {
-        let principal = Principal::new(&format!("user:{name}"), []).expect("names of letters, digits and dashes");
+        let principal =
+            Principal::new(&format!("user:{name}"), []).expect("names of letters, digits and dashes");
         Wire::new(self.inner.wire.clone().map_request(move |mut request: http::Request<Body>| {
             request.extensions_mut().insert(principal.clone());
             request

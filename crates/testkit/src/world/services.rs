@@ -39,8 +39,7 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire
     tokio::spawn(index.run(store, hub, catalog, halt, stop.clone()));
 
     let gate = Gate::open();
-    let coordinator =
-        Coordinator::new(writer.clone(), keeper, CoordinationLimits::default(), stop.clone());
+    let coordinator = Coordinator::new(writer.clone(), keeper, CoordinationLimits::default(), stop.clone());
     let (reader, ledgers) = (writer.reader.clone(), writer.reader.clone());
     let objects = ObjectsService { reader, writer, gate: gate.clone() };
     let ledgers = LedgersService { reader: ledgers, gate: gate.clone() };
