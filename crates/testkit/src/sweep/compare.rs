@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use setpoint_types::object::Object;
 
 use super::scenario::Forget;
-use crate::history::{History, State};
+use crate::history::History;
 
 /// They tell of the way, not of the end.
 const OF_THE_WAY: [&str; 3] = ["Lease", "Event", "Decision"];
@@ -130,13 +130,5 @@ impl Names {
             }
             _ => {}
         }
-    }
-}
-
-/// For those who compare states by themselves.
-impl State {
-    /// How many objects there are of a kind.
-    pub fn count(&self, kind: &str) -> usize {
-        self.of_kind(kind).count()
     }
 }

@@ -69,10 +69,12 @@ impl Run<'_> {
             reached?;
             let hurried = self.faults.reach_step(number);
             deed(author.clone()).await.unwrap_or_else(|error| panic!("step `{name}` failed: {error}"));
-            reached = match hurried && number < self.scenario.steps.len() as u64 {
-                true => Ok(sleep(HURRY).await),
-                false => self.reach(&format!("step `{name}`")).await,
-            };
+            if hurried && number < self.scenario.steps.len() as u64 {
+                sleep(HURRY).await;
+                reached = Ok(());
+            } else {
+                reached = self.reach(&format!("step `{name}`")).await;
+            }
         }
         reached?;
         self.rest().await?;

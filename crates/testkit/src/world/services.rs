@@ -16,6 +16,7 @@ use setpoint_apiserver::objects::{Catalog, Index, ObjectsService, ReadLimits, Re
 use setpoint_apiserver::replica::Halt;
 use setpoint_client::{Entropy, Wire};
 use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
@@ -47,7 +48,7 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire
         .add_service(CoordinationServer::new(CoordinationService { coordinator, gate }))
         .add_service(LedgersServer::new(ledgers))
         .prepare();
-    Wire::new(routes.map_err(|never| match never {}))
+    Wire::new(ServiceExt::<http::Request<Body>>::map_err(routes, |never| match never {}))
 }
 
 fn writer(log: &Arc<Log>, entropy: Entropy) -> Writer {
