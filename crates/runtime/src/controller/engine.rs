@@ -19,6 +19,7 @@ use super::source::Primary;
 use super::standing::Notices;
 use super::worker::Workshop;
 use super::writers::Writers;
+use crate::election::key_hash;
 use crate::informer::Informers;
 use crate::queue::{Drain, Priority, Queue, QueueMetrics, Seams, Tenant, TenantOf};
 use crate::recorder::Recorder;
@@ -36,7 +37,6 @@ pub(crate) struct Surroundings {
 
 /// A controller with everything it needs, before and while it runs.
 pub(crate) struct Engine {
-    pub name: Arc<str>,
     options: Options,
     feed: Arc<Feed>,
     keeper: Arc<Keeper>,
@@ -89,7 +89,7 @@ impl Engine {
             repeats: Default::default(),
             at_work: tokio::sync::watch::Sender::new(0),
         });
-        Self { name, options, feed, keeper, workshop, informers, client }
+        Self { options, feed, keeper, workshop, informers, client }
     }
 
     /// Starts everything; the caches have their first state. The workers end when the queue is shut down, the rest at `stop`.
@@ -174,7 +174,7 @@ async fn resync(feed: &Feed, mut schedule: Schedule, stop: &CancellationToken) {
             let view = source.view();
             for entry in view.iter() {
                 let key = entry.key();
-                if schedule.is_due(&slots, key.stable_hash()) && feed.works_on(key) {
+                if schedule.is_due(&slots, key_hash(key)) && feed.works_on(key) {
                     feed.counters.resyncs.inc();
                     // Where there is no room the queue asks for everything later.
                     feed.queue.offer(key.clone(), Priority::Bulk);

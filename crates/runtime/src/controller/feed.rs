@@ -10,13 +10,14 @@ use parking_lot::Mutex;
 
 use super::gate::Gate;
 use super::metrics::ControllerCounters;
-use super::ownership::{Ownership, Shard};
+use super::ownership::Ownership;
 use super::predicate::Predicate;
 use super::recent::Recent;
 use super::run::Wake;
 use super::source::{Primary, Source};
 use super::writers::Writers;
 use crate::cache::{Cause, Delta, Key};
+use crate::election::{ShardId, key_hash};
 use crate::queue::{Ask, Priority, Queue};
 
 /// Causes of runs that are remembered. A run whose cause is forgotten has no trace, and is otherwise the same.
@@ -134,7 +135,7 @@ impl Feed {
     }
 
     pub fn works_on(&self, key: &Key) -> bool {
-        self.gate.is_open(self.ownership.shard_of(key.stable_hash()))
+        self.gate.is_open(self.ownership.shard_of(key_hash(key)))
     }
 
     /// What made the key run, once.
@@ -143,7 +144,7 @@ impl Feed {
     }
 
     /// Adds every key of these shards that any source knows of, and waits for room. False if the queue is shut down.
-    pub async fn replay(&self, within: impl Fn(Shard) -> bool + Send + Sync) -> bool {
+    pub async fn replay(&self, within: impl Fn(ShardId) -> bool + Send + Sync) -> bool {
         for source in &self.sources {
             let view = source.view();
             let mut keys = Vec::new();
@@ -156,7 +157,7 @@ impl Feed {
                     }
                 }));
                 for key in keys.drain(..) {
-                    let shard = self.ownership.shard_of(key.stable_hash());
+                    let shard = self.ownership.shard_of(key_hash(&key));
                     if within(shard) && self.queue.add(key, Priority::Bulk).await.is_err() {
                         return false;
                     }

@@ -61,7 +61,9 @@ struct Said {
 impl From<&Condition> for Said {
     fn from(it: &Condition) -> Self {
         let (kind, reason) = (it.kind.clone(), it.reason.clone());
-        Self { kind, status: it.status, reason, generation: it.observed_generation }
+        // Those who disagree make a generation each time: that is nothing new.
+        let generation = if kind == OSCILLATING { Generation::default() } else { it.observed_generation };
+        Self { kind, status: it.status, reason, generation }
     }
 }
 
