@@ -224,14 +224,17 @@ impl Manager {
         Ok(Some(election.with_metrics(&self.election_metrics).observing(move || seen.observed())))
     }
 
-    /// Runs all controllers until `shutdown` ends, or something does that should not. Call it once.
+    /// Runs all controllers until `shutdown` ends, or something does that should not. Call it once. Dropped, everything stops at
+    /// once, and the leases run out.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let shutdown = shutdown.fuse();
         tokio::pin!(shutdown);
         let informers = &self.around.informers;
         let flush = CancellationToken::new();
         let (recorder, flushed) = (self.around.recorder.clone(), flush.clone());
-        let recording = tokio::spawn(async move { recorder.run(flushed).await });
+        // Of the set, so that it ends with this future, should that be dropped.
+        let mut recording = JoinSet::new();
+        recording.spawn(async move { recorder.run(flushed).await });
         let synced = tokio::select! {
             () = &mut shutdown => None,
             synced = informers.synced() => Some(synced.map_err(|_| ManagerError::Informers)),
@@ -243,7 +246,7 @@ impl Manager {
         };
         flush.cancel();
         // A panic of the recorder loses records, and nothing else.
-        if recording.await.is_err() {
+        if let Some(Err(_)) = recording.join_next().await {
             tracing::error!("the recorder has panicked");
         }
         informers.shutdown().await;

@@ -2,9 +2,11 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 use setpoint_client::{Client, Partial, Scope};
 use setpoint_types::Epoch;
 use tokio::sync::watch;
@@ -22,11 +24,13 @@ use super::settings::Options;
 use super::standing::Notices;
 use super::verdict::{Ending, Label, Standing, Verdict, judge};
 use crate::cache::{Entry, Key};
-use crate::election::key_hash;
 use crate::informer::Informers;
 use crate::queue::{Outcome, Running};
 use crate::recorder::Recorder;
 use crate::wall_clock::WallClock;
+
+/// After which a key comes up again whose shard seems open and cannot be worked on. Leases are decided in seconds.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What all workers of a controller share.
 pub(super) struct Workshop {
@@ -68,10 +72,12 @@ impl Workshop {
     }
 
     async fn run(&self, running: Running<Key>) {
-        let hold = self.feed.ownership.begin(key_hash(running.key()));
+        let hold = self.feed.ownership.begin(running.key().stable_hash());
         let Some(hold) = hold.filter(|hold| self.feed.gate.admits(hold)) else {
-            // Whoever gains the shard begins with all its keys.
-            return running.finish(Outcome::Done);
+            // Whoever opens a shard begins with all its keys, so the key can be dropped, but only if the shard is to be opened
+            // again: one that is closed for a moment may come back as it was, and nobody would notice.
+            let stays_open = self.feed.works_on(running.key());
+            return running.finish(if stays_open { Outcome::After(LOOK_AGAIN) } else { Outcome::Done });
         };
         let epoch = hold.fence.as_ref().map(|fence| fence.epoch);
         let mut client = self.client.with_manager(&*self.name);
@@ -111,9 +117,10 @@ impl Workshop {
     async fn conclude(&self, running: Running<Key>, run: &Run, hold: &Hold) {
         let counters = &self.feed.counters;
         let started = Instant::now();
-        counters.active.inc();
-        let (ending, fingerprint) = self.supervise(run, hold).await;
-        counters.active.dec();
+        let (ending, fingerprint) = {
+            let _active = Active::new(&counters.active);
+            self.supervise(run, hold).await
+        };
         let mut verdict = judge(&ending, running.failures(), &self.options);
         if let Ending::Finished(_) = ending {
             self.note_repeats(run, fingerprint, &mut verdict);
@@ -220,6 +227,22 @@ impl Workshop {
             decision = field::Empty,
             trace = %run.trace().trace,
         )
+    }
+}
+
+/// Counts a run as long as it lasts, however it ends.
+struct Active<'a>(&'a Gauge);
+
+impl<'a> Active<'a> {
+    fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use setpoint_runtime::{Action, ControllerSettings, ReconcileError};
 use tokio::time::sleep;
 
-use crate::rig::{KIND, NAMESPACE, Rig, Setup, object, settle, update_self};
+use crate::rig::{KIND, NAMESPACE, PART, Rig, Setup, create_part, object, settle, update_self};
 use crate::server::Store;
 
 fn results(rig: &Rig, result: &str) -> f64 {
@@ -209,4 +209,45 @@ async fn a_conflict_discards_the_plan_and_is_retried_soon() {
     let object = store.get(KIND, NAMESPACE, "a").expect("it is there");
     let spec: Value = serde_json::from_slice(&object.spec).expect("JSON");
     assert_eq!(spec["size"], 2, "the plan for size 1 was not carried out");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_gone_for_minutes_costs_a_few_attempts_and_no_key() {
+    let store = Store::default();
+    for number in 0..5 {
+        object(&store, &format!("k{number}"), 1);
+    }
+    let mut rig = Rig::start(
+        &store,
+        |it| it,
+        |run, seen| {
+            Box::pin(async move {
+                let name = format!("{}-{}", seen.object.metadata.name, seen.object.spec["size"]);
+                if !seen.parts.contains(&name) {
+                    create_part(run, &seen, &name).await?;
+                }
+                Ok(Action::Done)
+            })
+        },
+    )
+    .await;
+    rig.ran(10).await;
+    settle().await;
+    let before = rig.began().len();
+    // Two are on their way when it goes, three change meanwhile.
+    object(&store, "k0", 2);
+    object(&store, "k1", 2);
+    sleep(Duration::from_millis(1)).await;
+    store.down(true);
+    for number in 2..5 {
+        object(&store, &format!("k{number}"), 2);
+    }
+    sleep(Duration::from_secs(300)).await;
+    assert!(rig.began().len() - before < 40, "L2: no hot loop: {}", rig.began().len() - before);
+    store.down(false);
+    sleep(Duration::from_secs(330)).await;
+    let parts = store.names(PART);
+    let wanted: Vec<String> = (0..5).flat_map(|it| [format!("k{it}-1"), format!("k{it}-2")]).collect();
+    assert_eq!(parts, wanted, "L1: every key has come to its last state");
+    assert_eq!(rig.metric("setpoint_controller_parked{controller=\"rig\"}"), 0.0);
 }

@@ -54,6 +54,15 @@ impl Store {
         self.show(name, &lease);
     }
 
+    /// Somebody else has it for a few seconds, and nobody is told.
+    pub fn usurp(&self, name: &str) {
+        self.leases(|leases| {
+            let lease = leases.entry(name.to_owned()).or_default();
+            (lease.holder, lease.epoch) = ("usurper".to_owned(), lease.epoch + 1);
+            lease.expires = Some(Instant::now() + Duration::from_secs(5));
+        });
+    }
+
     /// The leases of shards that somebody holds.
     pub fn held_shards(&self) -> Vec<String> {
         let held = |lease: &Lease| !lease.holder.is_empty();

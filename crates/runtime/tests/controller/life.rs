@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use setpoint_runtime::cache::Transform;
 use setpoint_runtime::informer::{Informers, Selection};
 use setpoint_runtime::{
-    Action, Controller, ControllerSettings, Manager, ManagerSettings, Predicate, Reconciler, Run,
+    Action, Controller, ControllerSettings, Manager, ManagerError, ManagerSettings, Predicate, Reconciler,
+    Run,
 };
 use tokio::time::{Instant, sleep};
 
@@ -102,4 +104,20 @@ async fn two_processes_of_one_name_are_two() {
     let manager =
         |seed| Manager::new(store.client(seed), ManagerSettings::named("x")).expect("good settings");
     assert_ne!(manager(1).identity(), manager(2).identity());
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_a_part_dies_all_ends_with_an_error() {
+    let store = Store::default();
+    let build = |informers: &Informers, controller: Controller| {
+        let bomb = Transform::new("bomb", |_| panic!("as the test wants it"));
+        let _bombs = informers.dynamic("Bomb", true, Selection::everywhere().transform(bomb));
+        controller
+    };
+    let rig = Rig::with(Setup::default(), &store, build, |_, _| Box::pin(async { Ok(Action::Done) })).await;
+    store.put("Bomb", "default", "b", "somebody", serde_json::json!({}));
+    let mut ready = rig.manager.ready();
+    ready.wait_for(|ready| !ready).await.expect("it is told");
+    let ended = rig.stop().await;
+    assert!(matches!(ended, Err(ManagerError::Informers)), "{ended:?}");
 }

@@ -52,6 +52,8 @@ struct State {
     lost_answers: usize,
     lists: usize,
     gets: usize,
+    /// Nobody is answered, and streams end.
+    down: bool,
 }
 
 #[derive(Clone)]
@@ -167,6 +169,16 @@ impl Store {
         self.write(object, Part::Status, &pb::WriteOptions::default(), None);
     }
 
+    /// Nobody is answered, and streams end.
+    pub fn down(&self, down: bool) {
+        self.state.lock().down = down;
+        self.moved.send_modify(|it| *it += 1);
+    }
+
+    fn up(&self) -> Result<(), Status> {
+        if self.state.lock().down { Err(Status::unavailable("down")) } else { Ok(()) }
+    }
+
     pub fn lose_answers(&self, count: usize) {
         self.state.lock().lost_answers = count;
     }
@@ -269,6 +281,7 @@ impl Store {
         options: &pb::WriteOptions,
         act: impl FnOnce(&Self, Option<String>) -> Result<pb::WriteResponse, Status>,
     ) -> Result<pb::WriteResponse, Status> {
+        self.up()?;
         // `00-<trace>-<span>-01`
         let header = request.metadata().get("traceparent").and_then(|it| it.to_str().ok());
         let trace = header.and_then(|it| it.split('-').nth(1)).map(str::to_owned);
@@ -348,7 +361,7 @@ impl Store {
             from = revision;
         }
         let interval = Duration::from_millis(u64::from(request.bookmark_interval_ms).max(100));
-        loop {
+        while self.up().is_ok() {
             moved.mark_unchanged();
             match self.after(&request, from) {
                 Some((events, revision)) if !events.is_empty() => {
@@ -404,18 +417,21 @@ impl Objects for Store {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<pb::WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        self.up()?;
         let (answers, receiver) = mpsc::channel(16);
         tokio::spawn(self.clone().feed(request.into_inner(), answers));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<pb::GetResponse>, Status> {
+        self.up()?;
         self.state.lock().gets += 1;
         let object = self.existing(&name_of_key(request.into_inner().key))?;
         Ok(Response::new(pb::GetResponse { object: Some(object), revision: self.revision() }))
     }
 
     async fn list(&self, request: Request<pb::ListRequest>) -> Result<Response<pb::ListResponse>, Status> {
+        self.up()?;
         let mut state = self.state.lock();
         state.lists += 1;
         let kind = request.into_inner().kind;

@@ -194,3 +194,27 @@ async fn a_run_goes_on_in_the_trace_of_the_change_that_woke_it() {
     assert!(traces[0].is_some() && traces[0] == traces[1], "{traces:?}");
     assert!(asked.iter().all(|asked| asked.manager == "rig"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_waits_for_goes_before_all_else() {
+    let store = Store::default();
+    let is_vip = |delta: &Delta| delta.key.name() == "vip";
+    let mut rig = Rig::start(
+        &store,
+        |it| it.urgent_if(is_vip),
+        |_, _| {
+            Box::pin(async {
+                sleep(Duration::from_secs(1)).await;
+                Ok(Action::Done)
+            })
+        },
+    )
+    .await;
+    for number in 0..10 {
+        object(&store, &format!("k{number}"), 1);
+    }
+    rig.ran(2).await;
+    object(&store, "vip", 1);
+    rig.ran(3).await;
+    assert_eq!(rig.began()[2].name, "vip");
+}
