@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use setpoint_client::Typed;
+use setpoint_types::object::{ManagedFields, WriteOperation};
 use setpoint_types::{Metadata, Object, ObjectKey, Timestamp};
 use sha2::{Digest, Sha256};
 
@@ -16,6 +17,8 @@ use crate::scopes::Scopes;
 /// Everything the plan is made from.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// The manager of what this controller applies.
+    pub manager: String,
     pub directory: Typed<Directory>,
     pub files: Files,
     pub(crate) scopes: Scopes,
@@ -36,8 +39,6 @@ pub struct Plan {
     /// What stays as it is.
     pub keep: Vec<Item>,
     pub problems: Vec<Problem>,
-    /// Whether fields are taken from others.
-    pub force: bool,
     /// The time of this run, for what is shown.
     #[serde(skip)]
     pub now: Timestamp,
@@ -52,6 +53,8 @@ pub struct Wanted {
     pub object: Object,
     pub item: Item,
     pub digest: String,
+    /// Whether fields are taken from others.
+    pub force: bool,
 }
 
 /// Decides.
@@ -66,9 +69,13 @@ pub fn plan(observed: &Observed) -> Plan {
         let applied = inventory.get(&key).map(|item| item.applied.clone()).unwrap_or_default();
         let ObjectKey { kind, namespace, name } = key.clone();
         let item = Item { kind, namespace, name, file, applied };
-        match observed.seen.get(&key) {
-            Some(seen) if is_applied(&item.applied, &digest, seen, &object.metadata) => keep.push(item),
-            _ => apply.push(Wanted { object, item, digest }),
+        let seen = observed.seen.get(&key);
+        if seen.is_some_and(|seen| is_applied(&item.applied, &digest, seen, &object.metadata)) {
+            keep.push(item);
+        } else {
+            let drifted = seen.is_some_and(|seen| is_ours_alone(&item.applied, seen, &observed.manager));
+            let force = observed.directory.spec.force || drifted;
+            apply.push(Wanted { object, item, digest, force });
         }
     }
     let gone =
@@ -78,8 +85,8 @@ pub fn plan(observed: &Observed) -> Plan {
     keep.extend(held);
     prune.sort_by_key(|item| std::cmp::Reverse(rank(&item.kind)));
     let record = record(&inventory, &apply, &prune, &keep);
-    let (force, now, directory) = (observed.directory.spec.force, observed.now, observed.directory.clone());
-    Plan { record, apply, prune, keep, problems, force, now, directory }
+    let (now, directory) = (observed.now, observed.directory.clone());
+    Plan { record, apply, prune, keep, problems, now, directory }
 }
 
 /// What was applied so far, by key.
@@ -165,6 +172,15 @@ fn is_applied(applied: &Applied, digest: &str, seen: &Metadata, wanted: &Metadat
         && has(&seen.annotations, &wanted.annotations)
 }
 
+/// Whether this controller has applied the object before, and nobody else applies it. What an update or a patch has changed of it is then
+/// drift, and undone. What another manager applies is a decision, and a conflict.
+fn is_ours_alone(applied: &Applied, seen: &Metadata, manager: &str) -> bool {
+    let applies = |entry: &ManagedFields| {
+        entry.operation == WriteOperation::Apply && entry.subresource.is_empty() && entry.manager != manager
+    };
+    applied.uid == seen.uid && !seen.managed_fields.iter().any(applies)
+}
+
 /// Of the manifest as it is applied. JSON objects are ordered, so that the same manifest has the same.
 fn digest(object: &Object) -> String {
     let text = serde_json::to_vec(object).expect("an object is always JSON");
@@ -220,14 +236,15 @@ mod tests {
         directory.status = Some(DirectoryStatus { inventory, ..DirectoryStatus::default() });
         let mut scopes = Scopes::default();
         read.values().flatten().flatten().for_each(|manifest| scopes.add_manifest(manifest));
-        Observed { directory, files: read, scopes, seen: BTreeMap::new(), now: Timestamp(9) }
+        let manager = "directory-main".to_owned();
+        Observed { manager, directory, files: read, scopes, seen: BTreeMap::new(), now: Timestamp(9) }
     }
 
     /// As it is after everything in the files was applied.
     fn settled(read: Files) -> Observed {
         let mut observed = observed(Vec::new(), read);
         let mut inventory = Vec::new();
-        for Wanted { object, mut item, digest } in plan(&observed).apply {
+        for Wanted { object, mut item, digest, .. } in plan(&observed).apply {
             let uid = Uid::new(format!("uid of {}", object.key()));
             item.applied = Applied { uid: uid.clone(), generation: Generation(1), digest };
             inventory.push(item);
@@ -294,6 +311,31 @@ mod tests {
         let mut edited = good.clone();
         edited.files = files(&[("a.yaml", &BOTH.replace("name: q,", "labels: {x: y}, name: q,"))]);
         check("the file was edited", &edited, "apply Quota a/q; keep Namespace a");
+    }
+
+    #[test]
+    fn an_edit_is_undone_and_a_decision_of_another_manager_is_not() {
+        let mut drifted = settled(files(&[("a.yaml", CONFIG)]));
+        let key = ObjectKey::new("Quota", "a", "q");
+        let forced = |observed: &Observed| plan(observed).apply.iter().map(|it| it.force).collect::<Vec<_>>();
+        let seen = drifted.seen.get_mut(&key).expect("it was seen");
+        seen.generation = Generation(2);
+        let by = |manager: &str, operation| ManagedFields {
+            manager: manager.to_owned(),
+            operation,
+            ..ManagedFields::default()
+        };
+        seen.managed_fields =
+            vec![by("directory-main", WriteOperation::Apply), by("jane", WriteOperation::Update)];
+        assert_eq!(forced(&drifted), [true]);
+        let mut applied = drifted.clone();
+        let seen = applied.seen.get_mut(&key).expect("it was seen");
+        seen.managed_fields.push(by("autoscaler", WriteOperation::Apply));
+        assert_eq!(forced(&applied), [false]);
+        applied.directory.spec.force = true;
+        assert_eq!(forced(&applied), [true]);
+        drifted.directory.status = None;
+        assert_eq!(forced(&drifted), [false], "never applied by this controller");
     }
 
     #[test]

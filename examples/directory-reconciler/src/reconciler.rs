@@ -49,7 +49,8 @@ impl Reconciler for Mirror {
             let namespaced = scopes.is_namespaced(&kind).unwrap_or_default();
             self.see(&kind, namespaced, &mut seen).await?;
         }
-        Ok(Some(Observed { directory, files, scopes, seen, now: run.now() }))
+        let manager = run.client().manager().to_owned();
+        Ok(Some(Observed { manager, directory, files, scopes, seen, now: run.now() }))
     }
 
     fn plan(&self, observed: &Observed) -> Plan {
@@ -64,7 +65,7 @@ impl Reconciler for Mirror {
         }
         let mut report = Report::of(&plan);
         for wanted in &plan.apply {
-            match self.apply(run, wanted, plan.force).await {
+            match self.apply(run, wanted).await {
                 Ok(applied) => report.applied(wanted, applied),
                 Err(error) => report.not_applied(wanted, &of_one_object(error)?),
             }
@@ -119,9 +120,9 @@ impl Mirror {
         Ok(())
     }
 
-    async fn apply(&self, run: &Run, wanted: &Wanted, force: bool) -> Result<Applied, EnsureError> {
+    async fn apply(&self, run: &Run, wanted: &Wanted) -> Result<Applied, EnsureError> {
         let api = api(run, &wanted.item);
-        let applied = ensure_applied(&api, None, &wanted.object, force).await?;
+        let applied = ensure_applied(&api, None, &wanted.object, wanted.force).await?;
         let metadata = applied.object.map(|object| object.metadata).unwrap_or_default();
         let (uid, generation) = (metadata.uid, metadata.generation);
         Ok(Applied { uid, generation, digest: wanted.digest.clone() })

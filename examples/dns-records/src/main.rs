@@ -6,17 +6,22 @@ use std::path::PathBuf;
 use clap::Parser;
 use dns_records::zone_file::ZoneFile;
 use setpoint_client::Client;
+use setpoint_types::names::check_dns_subdomain;
 
 /// Publishes the DnsRecords of a cluster in a zone file
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// The zone: example.com
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = zone_name)]
     zone: String,
     /// The zone file. All replicas of this program must see the same
     #[arg(long, value_name = "PATH")]
     file: PathBuf,
+}
+
+fn zone_name(text: &str) -> Result<String, String> {
+    check_dns_subdomain(text).map(|()| text.to_owned()).map_err(|rule| format!("it {rule}"))
 }
 
 #[tokio::main]

@@ -35,16 +35,19 @@ impl Zone {
         Self { origin: origin.to_owned(), serial: 0, entries: BTreeMap::new() }
     }
 
-    fn covers(&self, name: &str) -> bool {
+    /// Whether the name is in the zone.
+    pub fn covers(&self, name: &str) -> bool {
         name.strip_suffix(&self.origin).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     }
 
-    fn look_up(&self, name: &str, owner: &Uid) -> Vec<Entry> {
+    /// As [`Provider::look_up`].
+    pub fn look_up(&self, name: &str, owner: &Uid) -> Vec<Entry> {
         let found = self.entries.values().filter(|entry| entry.name == name || entry.owner.uid == *owner);
         found.cloned().collect()
     }
 
-    fn publish(&mut self, entry: Entry, instead_of: Option<&Uid>) -> Result<(), ProviderError> {
+    /// As [`Provider::publish`].
+    pub fn publish(&mut self, entry: Entry, instead_of: Option<&Uid>) -> Result<(), ProviderError> {
         let owner = &entry.owner;
         if let Some(there) = self.entries.get(&entry.name)
             && there.owner.uid != owner.uid
@@ -61,7 +64,8 @@ impl Zone {
         Ok(())
     }
 
-    fn retract(&mut self, owner: &Uid) {
+    /// As [`Provider::retract`].
+    pub fn retract(&mut self, owner: &Uid) {
         self.entries.retain(|_, entry| entry.owner.uid != *owner);
     }
 }
