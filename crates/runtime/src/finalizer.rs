@@ -8,7 +8,7 @@
 //!
 //! let finalizer = Finalizer::new("dns.example.com/records")?;
 //! let api = client.dynamic("DnsRecord", Scope::namespace("default"));
-//! match finalizer.guard(&api, &zone, |_| remove_record()).await? {
+//! match finalizer.guard(&api, &zone, remove_record()).await? {
 //!     Guarded::Held { .. } => { /* only now may something be made outside */ }
 //!     Guarded::Cleaned { .. } | Guarded::Going => { /* nothing more to do */ }
 //! }
@@ -145,18 +145,13 @@ impl Finalizer {
     }
 
     /// Adds the finalizer to an object that lives, or cleans up and removes it from one that is being deleted.
-    pub async fn guard<K, C, F, E>(
+    /// `clean_up` is what undoes what was made outside for `seen`; it is not begun unless it is needed.
+    pub async fn guard<K: Shape, E: StdError + 'static>(
         &self,
         api: &Api<K>,
         seen: &K::Object,
-        clean_up: C,
-    ) -> Result<Guarded<K::Object>, FinalizerError<E>>
-    where
-        K: Shape,
-        C: FnOnce(&K::Object) -> F,
-        F: Future<Output = Result<(), E>>,
-        E: StdError + 'static,
-    {
+        clean_up: impl Future<Output = Result<(), E>>,
+    ) -> Result<Guarded<K::Object>, FinalizerError<E>> {
         let metadata = K::metadata(seen);
         let finalizer = || self.name.clone();
         match self.stage(metadata) {
@@ -169,7 +164,7 @@ impl Finalizer {
                 Err(source) => Err(FinalizerError::Add { finalizer: finalizer(), source }),
             },
             Stage::CleanUp => {
-                let cleaned = clean_up(seen).await;
+                let cleaned = clean_up.await;
                 cleaned.map_err(|source| FinalizerError::CleanUp { finalizer: finalizer(), source })?;
                 let removed = self.remove(api, metadata).await;
                 let revision =

@@ -56,6 +56,10 @@
 //! | [`Controller`] | what wakes it, and how it behaves |
 //! | [`Manager`] | several of them in a process, from start to shutdown |
 //! | [`informer::Informers`], [`cache::Cache`] | local copies of objects to decide by, also several kinds at one revision |
+//! | [`ensure`] | acting so that it can be done twice, and after any crash |
+//! | [`finalizer`], [`conditions`] | undoing what is outside before an object goes; saying how it stands |
+//! | [`recorder`], [`trace`] | events, decisions, and the trace they are part of |
+//! | [`election`] | which process works on which keys |
 //! | [`queue`] | which key is looked at next, and when |
 //!
 //! Seams: the network and randomness are the client's (`setpoint_client::Client::with_seams`), waits are tokio's clock, the time of
@@ -66,6 +70,7 @@
 pub mod cache;
 pub mod conditions;
 pub mod controller;
+pub mod election;
 pub mod ensure;
 pub mod finalizer;
 pub mod informer;

@@ -23,7 +23,8 @@ use crate::controller::metrics::ControllerMetrics;
 use crate::controller::ownership::{Alone, Ownership};
 use crate::controller::source::Primary;
 use crate::controller::{Controller, ControllerError, Options};
-use crate::informer::{InformerSettings, Informers};
+use crate::election::{self, Election, ElectionMetrics};
+use crate::informer::{InformerMetrics, InformerSettings, Informers};
 use crate::queue::QueueMetrics;
 use crate::recorder::{Recorder, RecorderMetrics, RecorderSettings, SettingProblem};
 use crate::wall_clock::WallClock;
@@ -34,12 +35,12 @@ use crate::wall_clock::WallClock;
 pub struct ManagerSettings {
     /// Of the program. Its replicas have the same.
     pub name: String,
-    /// Where its leases are.
-    #[serde(default = "default_namespace")]
-    pub namespace: String,
     /// Whether replicas agree by leases which of them works. Without, there may be only one.
     #[serde(default = "default_election")]
     pub election: bool,
+    /// The leases; how many there are for each controller is the controller's to say.
+    #[serde(default)]
+    pub leases: election::Settings,
     /// How long runs may go on after a shutdown was asked for. What is not over by then is dropped.
     #[serde(default = "default_shutdown_ms")]
     pub shutdown_ms: u64,
@@ -48,10 +49,6 @@ pub struct ManagerSettings {
     pub recorder: RecorderSettings,
     #[serde(skip)]
     pub informers: InformerSettings,
-}
-
-fn default_namespace() -> String {
-    "default".to_owned()
 }
 
 fn default_election() -> bool {
@@ -67,8 +64,8 @@ impl ManagerSettings {
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            namespace: default_namespace(),
             election: default_election(),
+            leases: election::Settings::default(),
             shutdown_ms: default_shutdown_ms(),
             recorder: RecorderSettings::default(),
             informers: InformerSettings::default(),
@@ -120,6 +117,7 @@ pub struct Manager {
     settings: ManagerSettings,
     identity: String,
     around: Surroundings,
+    election_metrics: ElectionMetrics,
     registry: Mutex<Registry>,
     controllers: Mutex<Vec<Added>>,
     ready: watch::Sender<bool>,
@@ -129,6 +127,8 @@ struct Added {
     controller: Controller,
     primary: Primary,
     options: Options,
+    /// None: there is no other process.
+    election: Option<Election>,
 }
 
 impl Manager {
@@ -147,9 +147,12 @@ impl Manager {
             queue_metrics: QueueMetrics::new(&mut registry),
             client,
         };
+        InformerMetrics::show(&around.informers, &mut registry);
+        let election_metrics = ElectionMetrics::new(&mut registry);
         let identity = format!("{}-{:016x}", settings.name, around.client.entropy().draw());
         let (registry, controllers) = (Mutex::new(registry), Mutex::default());
-        Ok(Self { settings, identity, around, registry, controllers, ready: watch::Sender::new(false) })
+        let ready = watch::Sender::new(false);
+        Ok(Self { settings, identity, around, election_metrics, registry, controllers, ready })
     }
 
     /// The same with another clock, for tests.
@@ -205,19 +208,33 @@ impl Manager {
         if controllers.iter().any(|added| added.controller.name == name) {
             return Err(failed(ControllerError::Twice));
         }
-        controllers.push(Added { controller, primary, options });
+        let election = self.election(&name, options.settings.shards).map_err(failed)?;
+        controllers.push(Added { controller, primary, options, election });
         Ok(())
     }
 
-    /// Runs all controllers until `shutdown` ends, or something does that should not. Call it once.
+    fn election(&self, controller: &str, shards: u32) -> Result<Option<Election>, ControllerError> {
+        if !self.settings.election {
+            return Ok(None);
+        }
+        let (client, informers) = (&self.around.client, &self.around.informers);
+        let options = election::Settings { shards, ..self.settings.leases.clone() }.check()?;
+        let election = Election::new(client, informers, controller, &self.identity, options)?;
+        let seen = informers.clone();
+        Ok(Some(election.with_metrics(&self.election_metrics).observing(move || seen.observed())))
+    }
+
+    /// Runs all controllers until `shutdown` ends, or something does that should not. Call it once. Dropped, everything stops at
+    /// once, and the leases run out.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let shutdown = shutdown.fuse();
         tokio::pin!(shutdown);
-        let (informers, stop) = (&self.around.informers, CancellationToken::new());
-        let mut tasks = JoinSet::new();
-        let (recorder, last) = (self.around.recorder.clone(), CancellationToken::new());
-        let flushed = last.clone();
-        let recording = tokio::spawn(async move { recorder.run(flushed).await });
+        let informers = &self.around.informers;
+        let flush = CancellationToken::new();
+        let (recorder, flushed) = (self.around.recorder.clone(), flush.clone());
+        // Of the set, so that it ends with this future, should that be dropped.
+        let mut recording = JoinSet::new();
+        recording.spawn(async move { recorder.run(flushed).await });
         let synced = tokio::select! {
             () = &mut shutdown => None,
             synced = informers.synced() => Some(synced.map_err(|_| ManagerError::Informers)),
@@ -225,52 +242,81 @@ impl Manager {
         let ended = match synced {
             None => Ok(()),
             Some(Err(error)) => Err(error),
-            Some(Ok(())) => {
-                let engines = self.start(&mut tasks, &stop);
-                self.ready.send_replace(true);
-                let ended = tokio::select! {
-                    () = &mut shutdown => Ok(()),
-                    ended = first_end(&mut tasks) => Err(ended),
-                };
-                self.ready.send_replace(false);
-                self.wind_down(&engines, tasks, &stop).await;
-                ended
-            }
+            Some(Ok(())) => self.work(shutdown).await,
         };
-        last.cancel();
-        // A panic of the recorder loses records, and nothing else; it was logged.
-        let _ = recording.await;
+        flush.cancel();
+        // A panic of the recorder loses records, and nothing else.
+        if let Some(Err(_)) = recording.join_next().await {
+            tracing::error!("the recorder has panicked");
+        }
         informers.shutdown().await;
         ended
     }
 
-    fn start(&self, tasks: &mut JoinSet<Part>, stop: &CancellationToken) -> Vec<Engine> {
+    /// From when the caches are synced until the leases are given back.
+    async fn work(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
+        let mut parts = Parts::default();
+        let engines = self.start(&mut parts);
+        self.ready.send_replace(true);
+        let ended = tokio::select! {
+            () = shutdown => Ok(()),
+            ended = first_end(&mut parts.tasks) => Err(ended),
+            ended = first_end(&mut parts.elections) => Err(ended),
+            () = self.around.informers.any_ended() => Err(ManagerError::Informers),
+        };
+        self.ready.send_replace(false);
+        self.wind_down(&engines, parts).await;
+        ended
+    }
+
+    fn start(&self, parts: &mut Parts) -> Vec<Engine> {
         let added = std::mem::take(&mut *self.controllers.lock());
         let start = |added: Added| {
-            let ownership: Arc<dyn Ownership> = Arc::new(Alone::new());
+            let ownership: Arc<dyn Ownership> = match added.election {
+                Some(election) => {
+                    let (shards, leave) = (election.shards(), parts.leave.clone());
+                    parts.elections.spawn(async move {
+                        election.run(leave).await;
+                        "election"
+                    });
+                    Arc::new(shards)
+                }
+                None => Arc::new(Alone::new()),
+            };
             let engine = Engine::new(added.controller, added.options, added.primary, ownership, &self.around);
-            engine.start(tasks, stop);
+            engine.start(&mut parts.tasks, &parts.stop);
             engine
         };
         added.into_iter().map(start).collect()
     }
 
-    /// Lets runs end within their time, then ends the rest.
-    async fn wind_down(&self, engines: &[Engine], mut tasks: JoinSet<Part>, stop: &CancellationToken) {
+    /// Lets runs end within their time, ends the rest, then gives the leases back.
+    async fn wind_down(&self, engines: &[Engine], mut parts: Parts) {
         engines.iter().for_each(Engine::shut_down);
-        // Workers end by themselves once the queues are shut down; the keepers let go of what they hold when told to stop.
-        let workers = async {
+        let quiet = async {
             for engine in engines {
                 engine.quiet().await;
             }
         };
         let patience = Duration::from_millis(self.settings.shutdown_ms);
-        if timeout(patience, workers).await.is_err() {
+        if timeout(patience, quiet).await.is_err() {
             tracing::warn!("runs were dropped at shutdown: they took too long");
         }
-        stop.cancel();
-        tasks.shutdown().await;
+        parts.stop.cancel();
+        parts.tasks.shutdown().await;
+        // Nobody works any more, so nothing has to be waited for. An election bounds its own end.
+        parts.leave.cancel();
+        while parts.elections.join_next().await.is_some() {}
     }
+}
+
+/// The tasks of all controllers, and how they are told to stop.
+#[derive(Default)]
+struct Parts {
+    tasks: JoinSet<Part>,
+    stop: CancellationToken,
+    elections: JoinSet<Part>,
+    leave: CancellationToken,
 }
 
 /// No task ends by itself.

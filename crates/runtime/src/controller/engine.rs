@@ -36,7 +36,6 @@ pub(crate) struct Surroundings {
 
 /// A controller with everything it needs, before and while it runs.
 pub(crate) struct Engine {
-    pub name: Arc<str>,
     options: Options,
     feed: Arc<Feed>,
     keeper: Arc<Keeper>,
@@ -89,7 +88,7 @@ impl Engine {
             repeats: Default::default(),
             at_work: tokio::sync::watch::Sender::new(0),
         });
-        Self { name, options, feed, keeper, workshop, informers, client }
+        Self { options, feed, keeper, workshop, informers, client }
     }
 
     /// Starts everything; the caches have their first state. The workers end when the queue is shut down, the rest at `stop`.

@@ -10,13 +10,14 @@ use parking_lot::Mutex;
 
 use super::gate::Gate;
 use super::metrics::ControllerCounters;
-use super::ownership::{Ownership, Shard};
+use super::ownership::Ownership;
 use super::predicate::Predicate;
 use super::recent::Recent;
 use super::run::Wake;
 use super::source::{Primary, Source};
 use super::writers::Writers;
 use crate::cache::{Cause, Delta, Key};
+use crate::election::ShardId;
 use crate::queue::{Ask, Priority, Queue};
 
 /// Causes of runs that are remembered. A run whose cause is forgotten has no trace, and is otherwise the same.
@@ -69,8 +70,13 @@ impl Feed {
     /// Listens to the caches from now on.
     pub fn listen(self: &Arc<Self>) {
         for (number, source) in self.sources.iter().enumerate() {
-            let feed = self.clone();
-            source.cache.observe(Box::new(move |delta| feed.told(number, delta)));
+            // The cache must not keep the controller, which keeps the cache.
+            let feed = Arc::downgrade(self);
+            source.cache.observe(Box::new(move |delta| {
+                if let Some(feed) = feed.upgrade() {
+                    feed.told(number, delta);
+                }
+            }));
         }
     }
 
@@ -143,7 +149,7 @@ impl Feed {
     }
 
     /// Adds every key of these shards that any source knows of, and waits for room. False if the queue is shut down.
-    pub async fn replay(&self, within: impl Fn(Shard) -> bool + Send + Sync) -> bool {
+    pub async fn replay(&self, within: impl Fn(ShardId) -> bool + Send + Sync) -> bool {
         for source in &self.sources {
             let view = source.view();
             let mut keys = Vec::new();

@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use parking_lot::RwLock;
 use setpoint_types::object::Fence;
 
-use super::ownership::{Hold, Shard};
+use super::ownership::Hold;
+use crate::election::ShardId;
 
 /// The open shards, each with the fence it was opened under: held again later, it is another one.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    open: RwLock<BTreeMap<Shard, Option<Fence>>>,
+    open: RwLock<BTreeMap<ShardId, Option<Fence>>>,
 }
 
 impl Gate {
-    pub fn is_open(&self, shard: Shard) -> bool {
+    pub fn is_open(&self, shard: ShardId) -> bool {
         self.open.read().contains_key(&shard)
     }
 
@@ -25,7 +26,7 @@ impl Gate {
     }
 
     /// Closes what is no longer held, and tells what is held and not open.
-    pub fn compare(&self, held: &BTreeMap<Shard, Option<Fence>>) -> BTreeMap<Shard, Option<Fence>> {
+    pub fn compare(&self, held: &BTreeMap<ShardId, Option<Fence>>) -> BTreeMap<ShardId, Option<Fence>> {
         let mut open = self.open.write();
         open.retain(|shard, fence| held.get(shard) == Some(fence));
         held.iter()
@@ -34,7 +35,7 @@ impl Gate {
             .collect()
     }
 
-    pub fn open(&self, shards: BTreeMap<Shard, Option<Fence>>) {
+    pub fn open(&self, shards: BTreeMap<ShardId, Option<Fence>>) {
         self.open.write().extend(shards);
     }
 }
@@ -45,9 +46,9 @@ mod tests {
 
     use super::*;
 
-    fn held(epochs: &[(Shard, u64)]) -> BTreeMap<Shard, Option<Fence>> {
+    fn held(epochs: &[(u32, u64)]) -> BTreeMap<ShardId, Option<Fence>> {
         let fence = |epoch| Some(Fence { epoch: Epoch(epoch), ..Fence::default() });
-        epochs.iter().map(|(shard, epoch)| (*shard, fence(*epoch))).collect()
+        epochs.iter().map(|(shard, epoch)| (ShardId(*shard), fence(*epoch))).collect()
     }
 
     #[test]
@@ -57,6 +58,6 @@ mod tests {
         gate.open(held(&[(0, 1), (1, 1)]));
         assert!(gate.compare(&held(&[(0, 1), (1, 1)])).is_empty());
         assert_eq!(gate.compare(&held(&[(1, 2)])), held(&[(1, 2)]));
-        assert!(!gate.is_open(0) && !gate.is_open(1));
+        assert!(!gate.is_open(ShardId(0)) && !gate.is_open(ShardId(1)));
     }
 }

@@ -121,18 +121,23 @@ impl Keeper {
     pub async fn run(&self, stop: CancellationToken) {
         let mut reading: Option<(Vec<Ended>, BoxFuture<'_, Revision>)> = None;
         let mut changes = self.feed.ownership.changes();
+        // To look through all of them whenever a cache moves would cost more than it finds.
+        let mut check_at = Instant::now() + self.visible_within;
         loop {
             let moved = self.informers.moved().notified();
             tokio::pin!(moved);
             // From here on no movement is missed.
             moved.as_mut().enable();
             self.release();
-            if reading.is_none() && self.wants_to_know() {
+            let is_time = Instant::now() >= check_at;
+            if is_time {
+                check_at = Instant::now() + self.visible_within;
+            }
+            if reading.is_none() && (self.parking.lock().has_doubts() || is_time && self.any_overdue()) {
                 let asking = self.parking.lock().take_doubts();
                 reading = Some((asking, Box::pin(self.present.wait())));
             }
             let waits = self.parking.lock().len() > 0;
-            let overdue = Instant::now() + self.visible_within;
             let read: OptionFuture<_> = reading.as_mut().map(|(_, read)| read).into();
             tokio::select! {
                 biased;
@@ -144,7 +149,7 @@ impl Keeper {
                 }
                 () = moved, if waits => {}
                 () = self.parked.notified() => {}
-                () = sleep_until(overdue), if waits => {}
+                () = sleep_until(check_at), if waits => {}
             }
         }
         let left = self.parking.lock().take_if(|_, _| true);
@@ -164,12 +169,11 @@ impl Keeper {
         }
     }
 
-    /// There are doubts, or somebody waits for suspiciously long.
-    fn wants_to_know(&self) -> bool {
-        let parking = self.parking.lock();
+    /// Somebody waits for suspiciously long.
+    fn any_overdue(&self) -> bool {
         let now = Instant::now();
         let overdue = |ended: &Ended| now.duration_since(ended.since) >= self.visible_within;
-        parking.has_doubts() || parking.iter().any(overdue)
+        self.parking.lock().iter().any(overdue)
     }
 
     /// Whatever those in doubt wrote is not later than `present`, unless it is still under way. Whoever waits for something
@@ -181,11 +185,12 @@ impl Keeper {
             }
             self.finish_or_park(ended);
         }
-        let overdue = Instant::now() - self.visible_within;
+        let now = Instant::now();
         let stranded = {
             let mut parking = self.parking.lock();
             let is_stranded = |ended: &Ended, until: Option<Revision>| {
-                ended.since <= overdue && until.is_some_and(|until| until > present)
+                let is_overdue = now.duration_since(ended.since) >= self.visible_within;
+                is_overdue && until.is_some_and(|until| until > present)
             };
             parking.take_if(is_stranded)
         };
@@ -193,9 +198,6 @@ impl Keeper {
             self.expectations.forget(&ended.key);
             ended.running.finish(ended.outcome);
         }
-        // Those that wait for what is there wait on: their cache is behind. They are not asked about again at once.
-        let now = Instant::now();
-        self.parking.lock().iter_mut().for_each(|ended| ended.since = now);
     }
 
     /// Keys of shards that are another's now are not waited for.

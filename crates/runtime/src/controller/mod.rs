@@ -99,6 +99,10 @@ pub enum ControllerError {
     Settings(#[from] SettingsError),
     #[error("there is another controller of its name")]
     Twice,
+    #[error("its leases make no sense")]
+    Leases(#[from] crate::election::SettingsError),
+    #[error("it cannot take part in an election")]
+    Election(#[from] crate::election::ElectionError),
 }
 
 impl Controller {

@@ -6,37 +6,74 @@ use futures::future::BoxFuture;
 use setpoint_types::object::Fence;
 use tokio::sync::watch;
 
-/// A part of a controller's keys.
-pub(crate) type Shard = u32;
+use crate::election::{RunGuard, ShardId, Shards};
 
 /// Says which shards are this process's.
 pub(crate) trait Ownership: Send + Sync + 'static {
-    fn shard_of(&self, hash: u64) -> Shard;
+    fn shard_of(&self, hash: u64) -> ShardId;
 
     /// What is held now, with the fence of each. None: writes need none, because nobody else asks.
-    fn held(&self) -> BTreeMap<Shard, Option<Fence>>;
+    fn held(&self) -> BTreeMap<ShardId, Option<Fence>>;
 
-    /// The right to run a key, if its shard is held. The shard is not given away on purpose while there is one.
+    /// The right to run a key, if its shard is held.
     fn begin(&self, hash: u64) -> Option<Hold>;
 
     /// Changes whenever a shard is gained or lost.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// A write of this run was refused for want of its shard.
+    fn refused(&self, hold: &Hold);
 }
 
-/// The right to run one key.
+/// The right to run one key. The shard is not given away on purpose while there is one.
 pub(crate) struct Hold {
-    pub shard: Shard,
+    pub shard: ShardId,
     pub fence: Option<Fence>,
+    guard: Option<RunGuard>,
+}
+
+impl Hold {
     /// Ends when the shard is lost: the run must be dropped at once.
-    pub lost: BoxFuture<'static, ()>,
-    /// Keeps the shard from being given away.
-    pub guard: Option<Box<dyn Send + Sync>>,
+    pub fn lost(&self) -> BoxFuture<'_, ()> {
+        match &self.guard {
+            Some(guard) => Box::pin(guard.claim().lost()),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+impl Ownership for Shards {
+    fn shard_of(&self, hash: u64) -> ShardId {
+        Self::shard_of(self, hash)
+    }
+
+    fn held(&self) -> BTreeMap<ShardId, Option<Fence>> {
+        Self::held(self).into_iter().map(|claim| (claim.shard, Some(claim.fence))).collect()
+    }
+
+    fn begin(&self, hash: u64) -> Option<Hold> {
+        let guard = self.begin_run(hash)?;
+        let (shard, fence) = (guard.claim().shard, Some(guard.claim().fence.clone()));
+        Some(Hold { shard, fence, guard: Some(guard) })
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        Self::changes(self)
+    }
+
+    fn refused(&self, hold: &Hold) {
+        if let Some(guard) = &hold.guard {
+            self.fenced(guard.claim());
+        }
+    }
 }
 
 /// Every key is this process's, always, and no write has a fence: for the one process that there is.
 pub(crate) struct Alone {
     changes: watch::Sender<u64>,
 }
+
+const ALL: ShardId = ShardId(0);
 
 impl Alone {
     pub fn new() -> Self {
@@ -45,19 +82,21 @@ impl Alone {
 }
 
 impl Ownership for Alone {
-    fn shard_of(&self, _: u64) -> Shard {
-        0
+    fn shard_of(&self, _: u64) -> ShardId {
+        ALL
     }
 
-    fn held(&self) -> BTreeMap<Shard, Option<Fence>> {
-        BTreeMap::from([(0, None)])
+    fn held(&self) -> BTreeMap<ShardId, Option<Fence>> {
+        BTreeMap::from([(ALL, None)])
     }
 
     fn begin(&self, _: u64) -> Option<Hold> {
-        Some(Hold { shard: 0, fence: None, lost: Box::pin(std::future::pending()), guard: None })
+        Some(Hold { shard: ALL, fence: None, guard: None })
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
+
+    fn refused(&self, _: &Hold) {}
 }

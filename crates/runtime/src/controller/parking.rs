@@ -84,10 +84,6 @@ impl<T> Parking<T> {
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.by_kind.values().flat_map(BTreeMap::values).flatten().chain(&self.in_doubt)
     }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.by_kind.values_mut().flat_map(BTreeMap::values_mut).flatten().chain(&mut self.in_doubt)
-    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use super::run::{Phase, Run};
 /// **Does not promise** to stop code that never awaits, nor that every state of an object is seen.
 pub trait Reconciler: Send + Sync + 'static {
     /// Everything the plan is made from.
-    type Observed: Send + Sync;
+    type Observed: Send;
     /// What is to be done, so exact that doing it needs no further choice. Two plans that say the same are serialised to the
     /// same JSON: use ordered maps.
     type Plan: Serialize + Send;

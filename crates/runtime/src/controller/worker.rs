@@ -2,10 +2,11 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 use setpoint_client::{Client, Partial, Scope};
 use setpoint_types::Epoch;
 use tokio::sync::watch;
@@ -27,6 +28,9 @@ use crate::informer::Informers;
 use crate::queue::{Outcome, Running};
 use crate::recorder::Recorder;
 use crate::wall_clock::WallClock;
+
+/// After which a key comes up again whose shard seems open and cannot be worked on. Leases are decided in seconds.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What all workers of a controller share.
 pub(super) struct Workshop {
@@ -70,14 +74,15 @@ impl Workshop {
     async fn run(&self, running: Running<Key>) {
         let hold = self.feed.ownership.begin(running.key().stable_hash());
         let Some(hold) = hold.filter(|hold| self.feed.gate.admits(hold)) else {
-            // Whoever gains the shard begins with all its keys.
-            return running.finish(Outcome::Done);
+            // Whoever opens a shard begins with all its keys, so the key can be dropped, but only if the shard is to be opened
+            // again: one that is closed for a moment may come back as it was, and nobody would notice.
+            let stays_open = self.feed.works_on(running.key());
+            return running.finish(if stays_open { Outcome::After(LOOK_AGAIN) } else { Outcome::Done });
         };
-        let Hold { fence, lost, guard, .. } = hold;
-        let epoch = fence.as_ref().map(|fence| fence.epoch);
+        let epoch = hold.fence.as_ref().map(|fence| fence.epoch);
         let mut client = self.client.with_manager(&*self.name);
-        if let Some(fence) = fence {
-            client = client.with_fence(fence);
+        if let Some(fence) = &hold.fence {
+            client = client.with_fence(fence.clone());
         }
         let known = self.entry(running.key()).and_then(|entry| entry.metadata().ok());
         let run = Run::new(Start {
@@ -99,8 +104,7 @@ impl Workshop {
             expectations: self.keeper.expectations.clone(),
         });
         let span = self.span(&run, epoch);
-        self.conclude(running, &run, lost).instrument(span).await;
-        drop(guard);
+        self.conclude(running, &run, &hold).instrument(span).await;
     }
 
     /// The object as the cache has it.
@@ -110,12 +114,13 @@ impl Workshop {
     }
 
     /// Runs it, and does what follows from how it ends.
-    async fn conclude(&self, running: Running<Key>, run: &Run, lost: BoxFuture<'static, ()>) {
+    async fn conclude(&self, running: Running<Key>, run: &Run, hold: &Hold) {
         let counters = &self.feed.counters;
         let started = Instant::now();
-        counters.active.inc();
-        let (ending, fingerprint) = self.supervise(run, lost).await;
-        counters.active.dec();
+        let (ending, fingerprint) = {
+            let _active = Active::new(&counters.active);
+            self.supervise(run, hold).await
+        };
         let mut verdict = judge(&ending, running.failures(), &self.options);
         if let Ending::Finished(_) = ending {
             self.note_repeats(run, fingerprint, &mut verdict);
@@ -127,13 +132,16 @@ impl Workshop {
             counters.clamped.inc();
         }
         log(&ending, run, running.failures());
+        if let Ending::Failed(ReconcileError::NotHolder) = ending {
+            self.feed.ownership.refused(hold);
+        }
         if !matches!(ending, Ending::Lost | Ending::Gone | Ending::Failed(ReconcileError::NotHolder)) {
             self.show(run, &mut verdict).await;
         }
         self.keeper.settle(running, verdict.outcome, verdict.dropped || run.any_ambiguous());
     }
 
-    /// Whoever writes the same again and again gets nowhere.
+    /// Whoever writes the same again and again gets nowhere. Its own writes wake it, so it is slowed down like one that fails.
     fn note_repeats(&self, run: &Run, fingerprint: Option<u64>, verdict: &mut Verdict) {
         let repeats = self.repeats.lock().executed(run.key(), fingerprint, run.writes());
         if repeats > 0 {
@@ -142,6 +150,7 @@ impl Workshop {
         if repeats >= self.options.settings.stalled_after {
             let message = format!("the same was written {repeats} times in a row, and does not last");
             verdict.standing = Standing::Stalled { reason: "RepeatedDecision".to_owned(), message };
+            verdict.outcome = Outcome::Failed;
         }
     }
 
@@ -160,7 +169,7 @@ impl Workshop {
     }
 
     /// Runs it until its end, the end of its time, or the loss of its shard. Tells the fingerprint of its plan if it came to one.
-    async fn supervise(&self, run: &Run, lost: BoxFuture<'static, ()>) -> (Ending, Option<u64>) {
+    async fn supervise(&self, run: &Run, hold: &Hold) -> (Ending, Option<u64>) {
         let mut executed = None;
         let work = async {
             match AssertUnwindSafe(self.work.work(run)).catch_unwind().await {
@@ -175,7 +184,7 @@ impl Workshop {
         };
         let ending = tokio::select! {
             biased;
-            () = lost => Ending::Lost,
+            () = hold.lost() => Ending::Lost,
             ending = timeout(self.options.timeout(), work) => ending.unwrap_or(Ending::TimedOut),
         };
         (ending, executed)
@@ -218,6 +227,22 @@ impl Workshop {
             decision = field::Empty,
             trace = %run.trace().trace,
         )
+    }
+}
+
+/// Counts a run as long as it lasts, however it ends.
+struct Active<'a>(&'a Gauge);
+
+impl<'a> Active<'a> {
+    fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 

@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_name_never_changes_between_versions() {
-        assert_eq!(name_for(&owner("web", "u1"), &["slot", "3"]), "web-00000000000000000000");
+        assert_eq!(name_for(&owner("web", "u1"), &["slot", "3"]), "web-b532dc60bab87581ebc8");
     }
 
     #[test]

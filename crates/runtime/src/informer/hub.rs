@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use setpoint_client::{Client, Dynamic, Partial, Scope, Shape};
 use setpoint_types::{KindType, Revision};
@@ -155,6 +156,16 @@ impl Informers {
     /// Whether the cache is one of these.
     pub(crate) fn has(&self, cache: &Arc<Shared>) -> bool {
         self.hub.informers.lock().values().any(|shared| Arc::ptr_eq(shared, cache))
+    }
+
+    /// Waits until one of the informers there are feeds its cache no more.
+    pub(crate) async fn any_ended(&self) {
+        let all = self.all();
+        let ended: FuturesUnordered<_> = all.iter().map(|shared| shared.counters.ended()).collect();
+        match ended.into_future().await {
+            (Some(()), _) => {}
+            (None, _) => std::future::pending().await,
+        }
     }
 
     /// Wakes whenever some cache has come further.

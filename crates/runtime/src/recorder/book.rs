@@ -42,7 +42,7 @@ struct Tally<T: Tallied> {
     /// Whether somebody is writing it now.
     under_way: bool,
     /// A write of `sending` of which nobody knows whether it was done.
-    unsure: Option<Sent<T>>,
+    unsure: Option<Box<Sent<T>>>,
     known: Option<Known<T::Status>>,
     failures: u32,
     due: Option<Moment>,
@@ -63,7 +63,7 @@ pub struct Job<T: Tallied> {
     pub spec: T::Spec,
     pub delta: Delta<T::Latest>,
     pub known: Option<Known<T::Status>>,
-    pub unsure: Option<Sent<T>>,
+    pub unsure: Option<Box<Sent<T>>>,
 }
 
 /// How a write went.
@@ -71,7 +71,7 @@ pub enum Wrote<T: Tallied> {
     Done(Known<T::Status>),
     /// It is to be tried again. If nobody knows whether it was done, the same is to be sent again.
     Failed {
-        unsure: Option<Sent<T>>,
+        unsure: Option<Box<Sent<T>>>,
     },
     /// The server will never take it.
     Refused,
@@ -138,11 +138,7 @@ where
 
     /// Counts something, unless it is the first of its reason and there is no room: then it is given back, to be told again once
     /// something was written. Says whether it was counted or dropped.
-    pub fn tell(
-        &mut self,
-        told: Box<Told<T::Spec, T::Latest>>,
-        now: Moment,
-    ) -> Result<Counted, Box<Told<T::Spec, T::Latest>>> {
+    pub fn tell(&mut self, told: Box<Told<T>>, now: Moment) -> Result<Counted, Box<Told<T>>> {
         let Some(spoken) = self.topics.get(&told.topic) else { return self.tell_first(told, now) };
         let first = spoken.variants.first().map(|(_, id)| *id);
         let is_others = spoken.variants.len() >= self.limits.variants_max;
@@ -170,14 +166,11 @@ where
         Ok(Counted::Dropped)
     }
 
-    fn tell_first(
-        &mut self,
-        told: Box<Told<T::Spec, T::Latest>>,
-        now: Moment,
-    ) -> Result<Counted, Box<Told<T::Spec, T::Latest>>> {
+    fn tell_first(&mut self, told: Box<Told<T>>, now: Moment) -> Result<Counted, Box<Told<T>>> {
         if !self.make_room(self.limits.tallies_max) {
             return Err(told);
         }
+        self.sequence += 1;
         let topic = Arc::new(told.topic.clone());
         self.topics.insert(topic.clone(), Spoken { variants: Vec::new(), touched: self.sequence });
         let limits = &self.limits;
@@ -194,7 +187,7 @@ where
     }
 
     /// A new tally, to be written at once.
-    fn open(&mut self, told: Told<T::Spec, T::Latest>, variant: Variant, now: Moment) {
+    fn open(&mut self, told: Told<T>, variant: Variant, now: Moment) {
         self.sequence += 1;
         let id = TallyId(self.sequence);
         let Some((topic, _)) = self.topics.get_key_value(&told.topic) else { return };
@@ -225,7 +218,7 @@ where
         self.schedule(id, now);
     }
 
-    fn count(&mut self, id: TallyId, told: Told<T::Spec, T::Latest>, now: Moment) {
+    fn count(&mut self, id: TallyId, told: Told<T>, now: Moment) {
         let Some(tally) = self.tallies.get_mut(&id) else { return };
         tally.pending.count(told.at, told.latest);
         self.schedule(id, now.after(self.limits.settle));
@@ -420,3 +413,6 @@ pub enum Counted {
 fn subject(topic: &Topic) -> (Arc<str>, ObjectReference) {
     (topic.component.clone(), topic.object.clone())
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,7 +178,7 @@ impl Draft {
     }
 
     /// To be counted with its like: decisions about one generation of one object that came to the same for the same reason.
-    pub(super) fn told(self, detail: &Detail) -> Told<DecisionSpec, BTreeMap<String, Revision>> {
+    pub(super) fn told(self, detail: &Detail) -> Told<Decision> {
         let spec = detail.cut_down(self.spec);
         let verdict = &spec.verdict;
         let reason = format!(

@@ -77,12 +77,7 @@ impl Note {
         self
     }
 
-    pub(super) fn told(
-        self,
-        component: &Arc<str>,
-        cluster_namespace: &str,
-        at: Timestamp,
-    ) -> Told<EventSpec, Revision> {
+    pub(super) fn told(self, component: &Arc<str>, cluster_namespace: &str, at: Timestamp) -> Told<Event> {
         let Self { mut spec, revision } = self;
         spec.component = component.to_string();
         let reason = format!("{:?} {}", spec.kind, spec.reason);

@@ -163,7 +163,7 @@ impl Shared {
         self.clock.now()
     }
 
-    async fn tell<T>(&self, shelf: &Shelf<T>, told: Told<T::Spec, T::Latest>)
+    async fn tell<T>(&self, shelf: &Shelf<T>, told: Told<T>)
     where
         T: Tallied,
         T::Spec: Clone,
@@ -186,11 +186,7 @@ impl Shared {
         }
     }
 
-    fn offer<T>(
-        &self,
-        shelf: &Shelf<T>,
-        told: Box<Told<T::Spec, T::Latest>>,
-    ) -> Result<(), Box<Told<T::Spec, T::Latest>>>
+    fn offer<T>(&self, shelf: &Shelf<T>, told: Box<Told<T>>) -> Result<(), Box<Told<T>>>
     where
         T: Tallied,
         T::Spec: Clone,

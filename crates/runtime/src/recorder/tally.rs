@@ -38,16 +38,15 @@ pub enum Variant {
 }
 
 /// Something that is told once.
-#[derive(Clone, Debug)]
-pub struct Told<S, L> {
+pub struct Told<T: Tallied> {
     pub topic: Topic,
     /// The class of its message.
     pub class: String,
     /// Where its record is.
     pub namespace: String,
-    pub spec: S,
+    pub spec: T::Spec,
     pub at: Timestamp,
-    pub latest: L,
+    pub latest: T::Latest,
 }
 
 /// What was counted.

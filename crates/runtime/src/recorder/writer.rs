@@ -23,7 +23,7 @@ pub struct Sent<T: Tallied> {
 }
 
 /// Writes what was counted.
-pub async fn write<T>(client: &Client, job: Job<T>) -> Wrote<T>
+pub async fn write<T>(client: &Client, mut job: Job<T>) -> Wrote<T>
 where
     T: Tallied + Writable<Object = Typed<T>>,
     T::Spec: Clone,
@@ -32,18 +32,13 @@ where
     let client = client.with_namespace(&job.namespace);
     let api = client.api::<T>();
     let operation = || client.entropy().operation();
-    let Job { known, unsure, .. } = &job;
+    let unsure = job.unsure.take();
     let counted = |known: Option<Known<T::Status>>| Sent {
         operation: operation(),
         is_new: known.is_none(),
         object: counted_up(&job, known),
     };
-    let mut sent = match unsure {
-        Some(unsure) => {
-            Sent { operation: unsure.operation.clone(), object: unsure.object.clone(), ..*unsure }
-        }
-        None => counted(known.clone()),
-    };
+    let mut sent = unsure.map_or_else(|| counted(job.known.clone()), |unsure| *unsure);
     for _ in 0..ROUNDS_MAX {
         let error = match send(&api, &sent).await {
             Ok(revision) => {
@@ -53,7 +48,7 @@ where
             Err(error) => error,
         };
         if error.is_ambiguous() {
-            return Wrote::Failed { unsure: Some(sent) };
+            return Wrote::Failed { unsure: Some(Box::new(sent)) };
         }
         let moved = error.is_already_exists() || error.is_conflict() || error.is_not_found() && !sent.is_new;
         if !moved {
