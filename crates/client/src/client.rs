@@ -28,6 +28,9 @@ use crate::wire::{ConnectError, Connector, Network, Wire};
 /// Told of every write that was done: which object, and at which revision.
 pub type OnWrite = Arc<dyn Fn(&ObjectKey, Revision) + Send + Sync>;
 
+/// Told of every write of which nobody knows whether it was done ([`Error::is_ambiguous`]).
+pub type OnAmbiguous = Arc<dyn Fn() + Send + Sync>;
+
 /// A client of one cluster. Cheap to clone; clones share connections, and differ in what they carry.
 ///
 /// **Guarantees**
@@ -56,6 +59,7 @@ struct Carried {
     timeout: Duration,
     trace: Option<tonic::metadata::AsciiMetadataValue>,
     on_write: Option<OnWrite>,
+    on_ambiguous: Option<OnAmbiguous>,
 }
 
 /// No client could be made.
@@ -96,6 +100,7 @@ impl Client {
             timeout: settings.timeouts.call,
             trace: None,
             on_write: None,
+            on_ambiguous: None,
         };
         Ok(Self { caller: Arc::new(Caller { pool, settings, entropy }), carried: Arc::new(carried) })
     }
@@ -143,6 +148,12 @@ impl Client {
         self.carrying(|carried| carried.on_write = Some(on_write))
     }
 
+    /// The same client, which tells of every write whose outcome is not known, also if its caller does not look.
+    #[must_use]
+    pub fn with_on_ambiguous(&self, on_ambiguous: OnAmbiguous) -> Self {
+        self.carrying(|carried| carried.on_ambiguous = Some(on_ambiguous))
+    }
+
     /// The objects of a kind, in the client's namespace if the kind has them.
     pub fn api<K: KindType + Shape>(&self) -> Api<K> {
         let scope = if K::INFO.namespaced { self.home() } else { Scope::Cluster };
@@ -174,6 +185,11 @@ impl Client {
 
     pub fn fence(&self) -> Option<&Fence> {
         self.carried.fence.as_ref()
+    }
+
+    /// Whose decisions its writes are, unless they say otherwise. Empty if nobody said.
+    pub fn manager(&self) -> &str {
+        &self.carried.manager
     }
 
     /// The client's source of randomness, for those who build on it.
@@ -261,7 +277,13 @@ impl Client {
             request.set_timeout(budget);
             send(wire, request)
         };
-        self.caller.call(call, self.carried.timeout, attempt).await
+        let answer = self.caller.call(call, self.carried.timeout, attempt).await;
+        if let (Err(error), Some(on_ambiguous)) = (&answer, &self.carried.on_ambiguous)
+            && error.is_ambiguous()
+        {
+            on_ambiguous();
+        }
+        answer
     }
 
     /// Without a deadline: for streams.

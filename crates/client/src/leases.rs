@@ -165,6 +165,13 @@ pub struct KeepAlive {
 }
 
 impl KeepAlive {
+    /// The same stream, on which an answer may take so long.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// Keeps one lease, and tells the leader up to where its holder has seen each kind.
     pub async fn keep(
         &mut self,
@@ -187,6 +194,11 @@ impl KeepAlive {
         };
         let answered = timeout(self.patience, asked).await;
         let status = match answered {
+            // Not "lost": the server did not look at the lease.
+            Ok(Ok(pb::KeepAliveResponse { error: Some(error), .. })) => {
+                let refusal = Box::new(Refusal::of_error(error));
+                return Err(Error::Refused { operation: "keep alive", target, refusal });
+            }
             Ok(Ok(answer)) => {
                 return Ok(Kept {
                     held: answer.held,

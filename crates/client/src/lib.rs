@@ -51,7 +51,7 @@ mod wire;
 pub use api::{Api, Page, RawWatch, Version, Versions, Watch, WatchEvent, WatchOptions};
 pub use backoff::Backoff;
 pub use breaker::{Breaker, BreakerSettings};
-pub use client::{BuildError, Client, OnWrite};
+pub use client::{BuildError, Client, OnAmbiguous, OnWrite};
 pub use convert::author_of;
 pub use endpoint::{Endpoint, EndpointError};
 pub use entropy::Entropy;

@@ -25,6 +25,7 @@ pub trait Shape: Sized + Send + Sync + 'static {
 pub trait Writable: Shape {
     /// `kind` is that of the `Api`, for objects that do not know it themselves.
     fn write(kind: &str, object: &Self::Object) -> Parts;
+    fn metadata_mut(object: &mut Self::Object) -> &mut Metadata;
 }
 
 /// An object whose kind is known where the program is written.
@@ -134,6 +135,10 @@ where
         };
         Parts::of_object(&object)
     }
+
+    fn metadata_mut(object: &mut Typed<K>) -> &mut Metadata {
+        &mut object.metadata
+    }
 }
 
 /// Objects of a kind that only the running program knows, as JSON.
@@ -154,6 +159,10 @@ impl Shape for Dynamic {
 impl Writable for Dynamic {
     fn write(kind: &str, object: &Object) -> Parts {
         Parts { kind: kind.to_owned(), ..Parts::of_object(object) }
+    }
+
+    fn metadata_mut(object: &mut Object) -> &mut Metadata {
+        &mut object.metadata
     }
 }
 

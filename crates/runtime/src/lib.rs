@@ -1,29 +1,88 @@
-//! What controllers are built with. Today: informers, caches and the work queue.
+//! What controllers are built with: write what your controller does, and this crate does the rest.
 //!
 //! ```no_run
-//! # async fn example(client: setpoint_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! use setpoint_runtime::cache::{Index, Key};
-//! use setpoint_runtime::informer::{InformerSettings, Informers, Selection};
-//! use setpoint_types::kinds::{Replica, Workload};
+//! # use serde::Serialize;
+//! use setpoint_client::{Client, Typed};
+//! use setpoint_runtime::cache::Cache;
+//! use setpoint_runtime::informer::Selection;
+//! use setpoint_runtime::{Action, Controller, Manager, ManagerSettings, ReconcileError, Reconciler, Run};
+//! use setpoint_types::kinds::Namespace;
 //!
-//! let informers = Informers::new(client, InformerSettings::default());
-//! let workloads = informers.cache::<Workload>(Selection::everywhere());
-//! let replicas = informers.cache::<Replica>(Selection::everywhere());
-//! replicas.add_index(Index::owner());
-//! informers.synced().await?;
+//! /// Gives every namespace a label.
+//! struct Labeller {
+//!     namespaces: Cache<Namespace>,
+//! }
 //!
-//! // Both kinds at one revision.
-//! let moment = informers.joint().with(&workloads).with(&replicas).snapshot().await?;
-//! let web = moment.of(&workloads).and_then(|view| view.get(&Key::new("default", "web")));
+//! #[derive(Serialize)]
+//! struct Plan {
+//!     add_label: bool,
+//! }
+//!
+//! impl Reconciler for Labeller {
+//!     type Observed = Typed<Namespace>;
+//!     type Plan = Plan;
+//!
+//!     async fn observe(&self, run: &Run) -> Result<Option<Typed<Namespace>>, ReconcileError> {
+//!         Ok(self.namespaces.read(run.key())?)
+//!     }
+//!
+//!     fn plan(&self, namespace: &Typed<Namespace>) -> Plan {
+//!         Plan { add_label: !namespace.metadata.labels.contains_key("tier") }
+//!     }
+//!
+//!     async fn execute(&self, run: &Run, plan: Plan) -> Result<Action, ReconcileError> {
+//!         if plan.add_label {
+//!             let patch = serde_json::json!({"metadata": {"labels": {"tier": "bronze"}}});
+//!             let patch = setpoint_client::Patch::Merge(patch);
+//!             run.client().api::<Namespace>().patch(run.key().name(), &patch, &Default::default()).await?;
+//!         }
+//!         Ok(Action::Done)
+//!     }
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let manager = Manager::new(Client::from_config()?, ManagerSettings::named("labeller"))?;
+//! let namespaces = manager.informers().cache::<Namespace>(Selection::everywhere());
+//! manager.add(
+//!     Controller::new("labeller", Labeller { namespaces: namespaces.clone() }).for_kind(&namespaces).concurrency(2),
+//! )?;
+//! manager.run(async { drop(tokio::signal::ctrl_c().await) }).await?;
 //! # Ok(()) }
 //! ```
 //!
-//! Start with [`informer::Informers`], then [`cache::Cache`]; [`queue`] decides which key a controller looks at next.
+//! | start with | for |
+//! |---|---|
+//! | [`Reconciler`] | what you write |
+//! | [`Controller`] | what wakes it, and how it behaves |
+//! | [`Manager`] | several of them in a process, from start to shutdown |
+//! | [`informer::Informers`], [`cache::Cache`] | local copies of objects to decide by, also several kinds at one revision |
+//! | [`ensure`] | acting so that it can be done twice, and after any crash |
+//! | [`finalizer`], [`conditions`] | undoing what is outside before an object goes; saying how it stands |
+//! | [`recorder`], [`trace`] | events, decisions, and the trace they are part of |
+//! | [`election`] | which process works on which keys |
+//! | [`queue`] | which key is looked at next, and when |
 //!
-//! Seams: the network and randomness are the client's (`setpoint_client::Client::with_seams`), time is tokio's clock.
+//! Seams: the network and randomness are the client's (`setpoint_client::Client::with_seams`), waits are tokio's clock, the time of
+//! day is a [`WallClock`].
 //!
-//! Not here: the controller loop and election.
+//! Not here: the client itself (`setpoint-client`), and anything of the server.
 
 pub mod cache;
+pub mod conditions;
+pub mod controller;
+pub mod election;
+pub mod ensure;
+pub mod finalizer;
 pub mod informer;
+mod manager;
 pub mod queue;
+pub mod recorder;
+pub mod trace;
+mod wall_clock;
+
+pub use controller::{
+    Action, Controller, ControllerError, ControllerSettings, Predicate, ReconcileError, Reconciler, Run,
+    RunId, Wake,
+};
+pub use manager::{Manager, ManagerError, ManagerSettings};
+pub use wall_clock::WallClock;

@@ -32,7 +32,9 @@ pub use author::Author;
 pub use codec::Unreadable;
 pub use collect::{Progress, StepMax};
 pub use encoding::{Change, Record, RecordId};
-pub use engine::{Engine, EngineFailure, MemoryEngine, RocksEngine, RocksOptions, Size};
+pub use engine::{Engine, EngineFailure, MemoryEngine, Size};
+#[cfg(feature = "rocksdb")]
+pub use engine::{RocksEngine, RocksOptions};
 pub use hash::HashOfHistory;
 pub use hold::{Epoch, Fence, Hold, LeaseName, LeaseState};
 pub use ledger::{Amounts, Ledger, LedgerKey};

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
+use setpoint_types::schema::{TEXT_FORMATS, check_text};
 
 use crate::limits::{MESSAGE_BYTES_MAX, PROBLEMS_MAX, REGEX_BYTES_MAX};
 use crate::path::Path;
@@ -23,11 +24,14 @@ impl Conditions {
     /// Of a schema that was read without problems.
     pub fn new(schema: &Value) -> Result<Self, Finding> {
         let patterns = PatternOptions::regex().size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX);
-        let options = jsonschema::options()
+        let mut options = jsonschema::options()
             .with_draft(Draft::Draft202012)
             .offline()
             .with_pattern_options(patterns)
             .should_validate_formats(true);
+        for &format in TEXT_FORMATS {
+            options = options.with_format(format, move |text: &str| check_text(format, text).is_ok());
+        }
         let validator = options.build(&conditions_of(schema)).map_err(|error| {
             let parts = pointer(error.instance_path().as_str());
             let path = Path::in_value(parts.iter().map(String::as_str), schema);

@@ -2,6 +2,8 @@
 //!
 //! The list names what is allowed, so that a keyword nobody honours is refused instead of being ignored.
 
+use setpoint_types::schema::TEXT_FORMATS;
+
 /// Descriptions. They mean nothing to a validation.
 const ANNOTATIONS: &[&str] =
     &["$comment", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"];
@@ -51,9 +53,14 @@ pub const ALTERNATIVES: &[&str] = &["allOf", "anyOf", "oneOf"];
 /// Keywords that hold schemas of parts.
 const PARTS: &[&str] = &["items", "properties"];
 
-/// Formats that are checked. Another one would only look like a check.
-pub const FORMATS: &[&str] =
+/// Formats of JSON Schema that are checked.
+const STANDARD_FORMATS: &[&str] =
     &["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
+
+/// Formats that are checked: JSON Schema's, and those of texts in built-in kinds. Another one would only look like a check.
+pub fn formats() -> impl Iterator<Item = &'static str> {
+    STANDARD_FORMATS.iter().chain(TEXT_FORMATS).copied()
+}
 
 /// What to say about a keyword, if it may not be here.
 pub fn refused(keyword: &str, in_alternative: bool) -> Option<&'static str> {

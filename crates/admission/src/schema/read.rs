@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use setpoint_types::FieldProblem;
 use setpoint_types::kinds::KindRule;
 
-use super::keywords::{ALTERNATIVE, ALTERNATIVES, FORMATS, refused};
+use super::keywords::{ALTERNATIVE, ALTERNATIVES, formats, refused};
 use super::node::{ListType, Node, Types, Values};
 use crate::limits::{PATTERNS_MAX, SCHEMA_ALTERNATIVES_MAX, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX};
 use crate::path::Path;
@@ -174,9 +174,10 @@ impl Reader {
             }
         }
         if let Some(format) = schema.get("format")
-            && !format.as_str().is_some_and(|format| FORMATS.contains(&format))
+            && !formats().any(|known| format == known)
         {
-            self.problem(at.clone().field("format"), format!("must be one of {}", FORMATS.join(", ")));
+            let known: Vec<&str> = formats().collect();
+            self.problem(at.clone().field("format"), format!("must be one of {}", known.join(", ")));
         }
         if let Some(Value::String(pattern)) = schema.get("pattern") {
             self.pattern(pattern, at.clone().field("pattern"));

@@ -33,10 +33,12 @@ impl Caller {
     }
 }
 
-/// The trace's id, if the header can be read.
+/// The trace's id, if the header can be read: as W3C has it, in lower case and not all zeros. Whoever reads it from a revision
+/// goes on with it, and would otherwise send what nobody takes.
 fn trace(traceparent: Option<&str>) -> String {
     let id = traceparent.and_then(|header| header.split('-').nth(1));
-    let is_id = |id: &&str| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_id = |id: &&str| id.len() == 32 && id.bytes().all(is_digit) && id.bytes().any(|byte| byte != b'0');
     id.filter(is_id).unwrap_or_default().to_owned()
 }
 
@@ -51,6 +53,9 @@ mod tests {
         assert_eq!(trace(Some(&header)), id);
         for bad in [None, Some(""), Some("00"), Some("00-xyz-1-2"), Some("00--1-2")] {
             assert_eq!(trace(bad), "");
+        }
+        for bad in [id.to_uppercase(), "0".repeat(32), format!("{id}0")] {
+            assert_eq!(trace(Some(&format!("00-{bad}-00f067aa0ba902b7-01"))), "", "{bad}");
         }
     }
 

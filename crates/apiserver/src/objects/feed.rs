@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
 
+use super::reader::begin;
 use crate::replica::Halt;
 use crate::watch::{Hub, Load, Published, Slot, Taken};
 
@@ -127,7 +128,7 @@ impl Feed {
         let (store, from) = (self.store.clone(), self.next);
         // Looked at before the read: what is published meanwhile may be missing from it.
         let published = self.hub.newest();
-        let read = tokio::task::spawn_blocking(move || store.changes(from, bytes)).await;
+        let read = begin(move || store.changes(from, bytes)).await;
         let sets = match read.map_err(|_| FeedEnd::Stopping)? {
             Ok(sets) => sets,
             Err(ReadFailure::Engine(failure)) => return Err(failure.into()),
@@ -182,7 +183,7 @@ where
     let [mut one, mut other] = ranges.clone().map(|range| Feed::open(hub, store, range, newest));
     loop {
         let refresh = refresh.clone();
-        let refreshed = tokio::task::spawn_blocking(move || refresh()).await;
+        let refreshed = begin(move || refresh()).await;
         if let Err(ReadFailure::Engine(failure)) = refreshed.map_err(|_| FeedEnd::Stopping)? {
             return Err(failure.into());
         }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::{EngineFailure, ReadFailure, Rejection, Store};
+use tokio::runtime::RuntimeFlavor;
+use tokio::task::JoinHandle;
 
 use super::catalog::Catalog;
 use super::definitions::Definitions;
@@ -97,15 +99,24 @@ impl Reader {
 /// tests, there is nobody to take over.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::current().runtime_flavor() {
-        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
         _ => work(),
     }
 }
 
-/// Runs a read that may take long outside the async workers.
+/// Begins a read that may take long, outside the async workers. A runtime of a single thread, as in tests and simulations, does
+/// it when its turn comes: with a thread of its own, chance would decide what happens before it.
+pub fn begin<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => tokio::spawn(async { read() }),
+        _ => tokio::task::spawn_blocking(read),
+    }
+}
+
+/// Begins it and waits for it.
 pub async fn blocking<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     let stopping = |_| Refusal::new(Reason::Unavailable, "this node is stopping; try another one");
-    tokio::task::spawn_blocking(read).await.map_err(stopping)
+    begin(read).await.map_err(stopping)
 }
 
 #[cfg(test)]

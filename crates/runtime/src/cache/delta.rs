@@ -34,7 +34,7 @@ pub struct Delta {
     pub before: Option<Entry>,
     pub after: Option<Entry>,
     pub last: Option<Entry>,
-    pub(super) author: Option<Bytes>,
+    pub(crate) author: Option<Bytes>,
 }
 
 impl Delta {
@@ -46,6 +46,24 @@ impl Delta {
     /// The state to map to other objects by: what it is now, and what it was if it is gone.
     pub fn subject(&self) -> Option<&Entry> {
         self.after.as_ref().or(self.last.as_ref()).or(self.before.as_ref())
+    }
+
+    /// Every state of it that is known, the newest first: what to map by if a change may lead away from an object.
+    pub fn states(&self) -> impl Iterator<Item = &Entry> {
+        [&self.after, &self.last, &self.before].into_iter().flatten()
+    }
+
+    /// It is there.
+    pub(crate) fn initial(entry: Entry) -> Self {
+        Self {
+            key: entry.key().clone(),
+            revision: entry.revision(),
+            cause: Cause::Initial,
+            before: None,
+            after: Some(entry),
+            last: None,
+            author: None,
+        }
     }
 
     pub(super) fn of_event(key: Key, event: &ReceivedEvent) -> Self {

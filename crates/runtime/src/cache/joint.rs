@@ -84,7 +84,7 @@ mod tests {
     use setpoint_api::raw::ReceivedEvent;
     use setpoint_api::setpoint::v1 as pb;
     use setpoint_api::setpoint::v1::watch_event::Type;
-    use setpoint_client::Dynamic;
+    use setpoint_client::{Dynamic, Scope};
 
     use super::*;
 
@@ -109,7 +109,7 @@ mod tests {
     impl World {
         fn new() -> Self {
             let group = Arc::<Watermarks>::default();
-            let cache = |kind: &str| Shared::new(kind.into(), None, group.clone());
+            let cache = |kind: &str| Shared::new(kind.into(), Scope::Cluster, None, group.clone());
             let caches = vec![cache("A"), cache("B")];
             Self { log: Vec::new(), group, caches, sent: [0; 2] }
         }

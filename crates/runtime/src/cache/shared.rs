@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use setpoint_api::raw::ReceivedEvent;
+use setpoint_client::Scope;
 use setpoint_types::Revision;
 use tokio::sync::watch;
 
-use super::delta::{Cause, Delta};
+use super::delta::Delta;
 use super::index::Index;
 use super::joint::Watermarks;
 use super::store::{Malformed, Store};
@@ -21,6 +22,7 @@ pub type Observer = Box<dyn Fn(&Delta) + Send + Sync>;
 
 pub(crate) struct Shared {
     pub kind: Arc<str>,
+    pub scope: Scope,
     store: RwLock<Store>,
     /// Held while a change is taken in and told of, so that each observer sees each change once and in order.
     observers: Mutex<Vec<Observer>>,
@@ -31,9 +33,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(kind: Arc<str>, transform: Option<Transform>, group: Arc<Watermarks>) -> Arc<Self> {
+    pub fn new(
+        kind: Arc<str>,
+        scope: Scope,
+        transform: Option<Transform>,
+        group: Arc<Watermarks>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             kind,
+            scope,
             store: RwLock::new(Store::new(transform)),
             observers: Mutex::default(),
             position: watch::Sender::new(None),
@@ -72,15 +80,7 @@ impl Shared {
             store.position().and_then(|position| store.snapshot(position))
         };
         for entry in snapshot.iter().flat_map(|snapshot| snapshot.iter()) {
-            observer(&Delta {
-                key: entry.key().clone(),
-                revision: entry.revision(),
-                cause: Cause::Initial,
-                before: None,
-                after: Some(entry),
-                last: None,
-                author: None,
-            });
+            observer(&Delta::initial(entry));
         }
         observers.push(observer);
     }

@@ -36,6 +36,8 @@ impl<S: Shape> Driver<S> {
 
     /// Until it is told to stop.
     pub async fn run(mut self, stop: CancellationToken) {
+        // Also if it panics: whoever waits for the cache must not wait for ever.
+        let _end = EndOf(self.shared.clone());
         loop {
             let wake_at = self.machine.wake_at();
             let happened = tokio::select! {
@@ -50,7 +52,6 @@ impl<S: Shape> Driver<S> {
             // A stream that always has something must not keep others on this thread waiting.
             tokio::task::consume_budget().await;
         }
-        self.shared.counters.end();
     }
 
     fn fraction(&self) -> f64 {
@@ -135,6 +136,15 @@ impl<S: Shape> Driver<S> {
             watch.report_stalled();
         }
         self.link = Link::Closed;
+    }
+}
+
+/// Says that the cache is fed no more when it is dropped.
+struct EndOf(Arc<Shared>);
+
+impl Drop for EndOf {
+    fn drop(&mut self) {
+        self.0.counters.end();
     }
 }
 

@@ -1,11 +1,13 @@
 //! All informers of a process: one per kind and selection, shared by everybody who wants it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use setpoint_client::{Client, Dynamic, Partial, Scope, Shape};
 use setpoint_types::{KindType, Revision};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -92,7 +94,8 @@ impl Informers {
         if let Some(shared) = informers.get(&identity) {
             return Cache::new(shared.clone());
         }
-        let shared = Shared::new(identity.kind.clone(), selection.transform.clone(), hub.group.clone());
+        let (kind_name, transform) = (identity.kind.clone(), selection.transform.clone());
+        let shared = Shared::new(kind_name, scope.clone(), transform, hub.group.clone());
         let api = hub.client.shaped::<S>(kind, scope);
         let driver = Driver::new(api, selection, hub.settings, shared.clone());
         hub.tasks.spawn(driver.run(hub.stop.clone()));
@@ -108,7 +111,7 @@ impl Informers {
         Ok(())
     }
 
-    fn all(&self) -> Vec<Arc<Shared>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Shared>> {
         self.hub.informers.lock().values().cloned().collect()
     }
 
@@ -128,6 +131,46 @@ impl Informers {
             *least = at.min(*least);
         }
         kinds
+    }
+
+    /// How far all caches of a kind have come, nowhere if one of them has no state yet; none if there is none of it.
+    pub(crate) fn seen(&self, kind: &str) -> Option<Revision> {
+        let informers = self.hub.informers.lock();
+        let of_kind = informers.values().filter(|shared| &*shared.kind == kind);
+        of_kind.map(|shared| shared.position().unwrap_or_default()).min()
+    }
+
+    /// Every kind that is cached.
+    pub(crate) fn kinds(&self) -> BTreeSet<Arc<str>> {
+        self.hub.informers.lock().values().map(|shared| shared.kind.clone()).collect()
+    }
+
+    /// Waits until all caches have everything up to a revision.
+    pub async fn at_least(&self, revision: Revision) -> Result<(), Ended> {
+        for shared in self.all() {
+            Cache::<Dynamic>::new(shared).at_least(revision).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the cache is one of these.
+    pub(crate) fn has(&self, cache: &Arc<Shared>) -> bool {
+        self.hub.informers.lock().values().any(|shared| Arc::ptr_eq(shared, cache))
+    }
+
+    /// Waits until one of the informers there are feeds its cache no more.
+    pub(crate) async fn any_ended(&self) {
+        let all = self.all();
+        let ended: FuturesUnordered<_> = all.iter().map(|shared| shared.counters.ended()).collect();
+        match ended.into_future().await {
+            (Some(()), _) => {}
+            (None, _) => std::future::pending().await,
+        }
+    }
+
+    /// Wakes whenever some cache has come further.
+    pub(crate) fn moved(&self) -> &Notify {
+        &self.hub.group.moved
     }
 
     /// Begins a joint snapshot.

@@ -3,10 +3,12 @@
 //! A write is visible when `write` returns and durable only after `flush`; a crash loses a suffix of the batches, never
 //! a part of one and never one before another (invariant S5). The Raft log brings back what was lost.
 //!
-//! [`RocksEngine`] keeps tables on disk, [`MemoryEngine`] in memory for tests and simulation. Not here: what rows mean.
+//! `RocksEngine` keeps tables on disk (feature `rocksdb`), [`MemoryEngine`] in memory for tests and simulation. Not here: what rows mean.
 
+#[cfg(feature = "rocksdb")]
 mod cache;
 mod memory;
+#[cfg(feature = "rocksdb")]
 mod rocks;
 
 use std::ops::ControlFlow;
@@ -15,6 +17,7 @@ use std::path::Path;
 use bytes::Bytes;
 
 pub use memory::MemoryEngine;
+#[cfg(feature = "rocksdb")]
 pub use rocks::{RocksEngine, RocksOptions};
 
 /// The tables of [`crate::encoding`].

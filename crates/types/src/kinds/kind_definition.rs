@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::kind::{Column, KindInfo, KindType};
+use crate::kind::{Column, ColumnType, KindInfo, KindType};
 use crate::names::check_dns_label;
 use crate::object::Condition;
+use crate::schema::schema_of;
 use crate::{Generation, Problems};
 
 /// The kind.
@@ -47,6 +48,35 @@ pub struct KindDefinitionSpec {
     /// What becomes of fields that the schema does not name.
     #[serde(default)]
     pub unknown_fields: UnknownFields,
+}
+
+impl KindDefinitionSpec {
+    /// The definition of a kind that is described in Rust, for programs that bring a kind of their own.
+    ///
+    /// Names, columns, selectable fields and the schema say the same as the type. What [`KindType`]'s checks say is not part
+    /// of it: the server does not have them. Put such rules into [`KindDefinitionSpec::rules`].
+    pub fn of<K: KindType>() -> Self {
+        let info = K::INFO;
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let schema = match schema_of::<K::Spec, K::Status>() {
+            Value::Object(schema) => schema,
+            _ => unreachable!("a schema of spec and status is an object"),
+        };
+        Self {
+            names: KindNames {
+                kind: info.name.to_owned(),
+                plural: info.plural.to_owned(),
+                singular: info.singular.to_owned(),
+                short_names: texts(info.short_names),
+            },
+            scope: if info.namespaced { KindScope::Namespaced } else { KindScope::Cluster },
+            schema,
+            rules: Vec::new(),
+            columns: info.columns.iter().map(DefinedColumn::of).collect(),
+            selectable_fields: texts(info.selectable_fields),
+            unknown_fields: UnknownFields::default(),
+        }
+    }
 }
 
 /// How a kind is called.
@@ -114,6 +144,18 @@ pub struct DefinedColumn {
     /// 0 always; above that only in wide tables.
     #[serde(default)]
     pub priority: u32,
+}
+
+impl DefinedColumn {
+    fn of(column: &Column) -> Self {
+        let kind = match column.kind {
+            ColumnType::String => DefinedColumnType::String,
+            ColumnType::Integer => DefinedColumnType::Integer,
+            ColumnType::Boolean => DefinedColumnType::Boolean,
+            ColumnType::Time => DefinedColumnType::Time,
+        };
+        Self { name: column.name.to_owned(), path: column.path.to_owned(), kind, priority: column.priority }
+    }
 }
 
 /// What a column shows.

@@ -6,6 +6,28 @@ use crate::names;
 use crate::quantity::{CountOrPercent, Unit};
 use crate::selector::LabelSelector;
 
+/// The formats of texts, which users' kinds may use, too.
+pub const TEXT_FORMATS: &[&str] = &[
+    "dns-label",
+    "dns-subdomain",
+    "env-name",
+    "kind",
+    "label-key",
+    "label-selector",
+    "label-value",
+    "reason",
+];
+
+/// What is wrong with a text of one of the [`TEXT_FORMATS`], if anything. Other formats mean nothing here.
+pub fn check_text(format: &str, text: &str) -> Result<(), String> {
+    match format {
+        "label-selector" => {
+            LabelSelector::parse(text).map(drop).map_err(|error| format!("is no label selector: {error}"))
+        }
+        _ => check_name(format, text).map_err(str::to_owned),
+    }
+}
+
 /// What is wrong with a value of this format, if anything. Formats that are not ours mean nothing here.
 pub(super) fn check_format(format: &str, value: &Value) -> Result<(), String> {
     match (format, value) {
@@ -19,10 +41,7 @@ pub(super) fn check_format(format: &str, value: &Value) -> Result<(), String> {
             let fits = number.as_u64().is_some_and(|number| u32::try_from(number).is_ok());
             if fits { Ok(()) } else { Err("must not be negative or larger than 4294967295".into()) }
         }
-        ("label-selector", Value::String(text)) => {
-            LabelSelector::parse(text).map(drop).map_err(|error| format!("is no label selector: {error}"))
-        }
-        (format, Value::String(text)) => check_name(format, text).map_err(str::to_owned),
+        (format, Value::String(text)) => check_text(format, text),
         _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ mod format;
 mod generate;
 
 pub use check::Check;
+pub use format::{TEXT_FORMATS, check_text};
 pub use generate::{metadata_schema, schema_of};
 
 /// How a list is merged and owned: `map`, `set` or `atomic`. Atomic if it is missing.

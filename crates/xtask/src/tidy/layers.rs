@@ -19,13 +19,16 @@ const CONFINED: &[(&str, &str)] = &[
 
 /// The server's insides and the crates built on them. Everybody else is a client of the public interface.
 const SERVER_SIDE: &[(&str, &[&str])] = &[
-    ("setpoint-access", &["setpoint-apiserver", "setpoint-server"]),
+    ("setpoint-access", &["setpoint-apiserver", "setpoint-server", TESTKIT]),
     ("setpoint-admission", &["setpoint-apiserver"]),
-    ("setpoint-apiserver", &["setpoint-server"]),
-    ("setpoint-consensus", &["setpoint-apiserver", "setpoint-server"]),
+    ("setpoint-apiserver", &["setpoint-server", TESTKIT]),
+    ("setpoint-consensus", &["setpoint-apiserver", "setpoint-server", TESTKIT]),
     ("setpoint-objects", &["setpoint-admission", "setpoint-apiserver", "setpoint-server"]),
-    ("setpoint-store", &["setpoint-apiserver", "setpoint-server"]),
+    ("setpoint-store", &["setpoint-apiserver", "setpoint-server", TESTKIT]),
 ];
+
+/// The server's services in the process of a test: built on both sides, and in no program.
+const TESTKIT: &str = "setpoint-testkit";
 
 /// Everybody's client, and what controllers are built with: all of ours they may use. What they cannot do, no user can.
 const CLIENT_SIDE: &[(&str, &[&str])] = &[
@@ -62,6 +65,9 @@ fn broken_law(package: &str, dependency: &Dependency) -> Option<String> {
     }
     if for_tests || package == FUZZER {
         return None;
+    }
+    if name == TESTKIT {
+        return Some(format!("`{TESTKIT}` is for tests: make it a dev-dependency"));
     }
     if package == "setpoint-types" && name.starts_with("setpoint-") {
         return Some(format!("`{package}` is the lowest layer: move what it needs from `{name}` into it"));
@@ -166,6 +172,19 @@ mod tests {
         assert!(allows("setpoint-controllers", "setpoint-runtime", None));
         assert!(!allows("setpoint-apiserver", "setpoint-client", None));
         assert!(!allows("setpoint-store", "setpoint-runtime", None));
+    }
+
+    #[test]
+    fn the_test_kit_knows_both_sides_and_is_in_no_program() {
+        for inside in ["setpoint-access", "setpoint-apiserver", "setpoint-consensus", "setpoint-store"] {
+            assert!(allows(TESTKIT, inside, None), "{inside}");
+        }
+        assert!(allows(TESTKIT, "setpoint-client", None));
+        for package in ["setpoint-runtime", "setpoint-server", "setpoint-cli", "setpoint-apiserver"] {
+            assert!(!allows(package, TESTKIT, None), "{package}");
+            assert!(!allows(package, TESTKIT, Some("build")), "{package}");
+            assert!(allows(package, TESTKIT, Some("dev")), "{package}");
+        }
     }
 
     #[test]

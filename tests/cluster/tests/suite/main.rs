@@ -10,6 +10,7 @@ mod coordination;
 mod crash_points;
 mod deletion;
 mod disk;
+mod election;
 mod failover;
 mod fences;
 mod informers;

@@ -19,6 +19,7 @@ use crate::objects::attributes::Attributes;
 use crate::objects::catalog::{Catalog, Kind};
 use crate::objects::feed::{Batch, Feed, FeedEnd};
 use crate::objects::key::{self, ObjectName};
+use crate::objects::reader::begin;
 use crate::replica::Halt;
 use crate::watch::Hub;
 
@@ -124,7 +125,7 @@ impl Index {
     ) -> Result<(Draft, Revision), FeedEnd> {
         let (reading, known) = (store.clone(), known.clone());
         let (mut draft, bytes_max) = (Draft::of(known.0.values()), self.bytes_max());
-        let built = tokio::task::spawn_blocking(move || {
+        let built = begin(move || {
             let (mut pages, revision) = match at {
                 Some(at) => (reading.open_pages_at(range, at)?, at),
                 None => {

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::objects::event::{self, View};
 use crate::objects::list::read_one;
+use crate::objects::reader::begin;
 
 /// Objects in the first chunk, so that it is there at once, and in the largest.
 const FIRST: usize = 16;
@@ -77,7 +78,7 @@ impl Initial {
 
 impl Reading {
     fn spawn(self) -> JoinHandle<Result<Chunk, ReadFailure>> {
-        tokio::task::spawn_blocking(move || self.read())
+        begin(move || self.read())
     }
 
     fn read(mut self) -> Result<Chunk, ReadFailure> {

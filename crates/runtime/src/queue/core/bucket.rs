@@ -1,4 +1,4 @@
-//! The limit on how many runs of all keys together may begin.
+//! A limit on how often something may begin: the runs of all keys together, or what a recorder writes.
 //!
 //! A bucket of tokens, kept as the one moment at which it would be full again: no timer fills it, and nothing is rounded
 //! away over time.
@@ -21,11 +21,21 @@ impl Bucket {
     /// Full.
     pub fn new(options: &Options) -> Self {
         let settings = options.settings();
-        let interval = match settings.starts_per_second {
+        Self::per_second(settings.starts_per_second, settings.starts_burst)
+    }
+
+    /// Full; with a rate of 0 there is no limit.
+    pub fn per_second(rate: u32, burst: u32) -> Self {
+        let interval = match rate {
             0 => Duration::ZERO,
             rate => Duration::from_nanos(1_000_000_000 / u64::from(rate)),
         };
-        let slack = interval.saturating_mul(settings.starts_burst.saturating_sub(1));
+        Self::every(interval, burst)
+    }
+
+    /// Full, with a token that comes back in each interval.
+    pub fn every(interval: Duration, burst: u32) -> Self {
+        let slack = interval.saturating_mul(burst.saturating_sub(1));
         Self { interval, slack, full_at: Moment::default() }
     }
 

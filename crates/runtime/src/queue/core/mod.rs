@@ -30,6 +30,7 @@ mod slots;
 mod tenant;
 
 pub use backoff::Backoff;
+pub(crate) use bucket::Bucket;
 pub use moment::Moment;
 pub use outcome::{Added, Ask, Drain, Next, Offered, Outcome, Refusal, Refused, Snapshot, Ticket};
 pub use priority::{LEVELS, PRIORITIES, Priority};
@@ -40,7 +41,6 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::time::Duration;
 
-use bucket::Bucket;
 use list::{LinkTable, List};
 use ready::Ready;
 use slot::{Ended, Place, Slot};

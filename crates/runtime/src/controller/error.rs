@@ -1,0 +1,152 @@
+//! How a reconcile can fail, as far as the loop has to tell the cases apart.
+
+use std::error::Error as StdError;
+
+use setpoint_client::{Error, Reason};
+use setpoint_types::FieldProblem;
+
+use crate::ensure::EnsureError;
+use crate::finalizer::FinalizerError;
+
+type Cause = Box<dyn StdError + Send + Sync>;
+
+/// Why a run came to nothing. `?` makes one of every [`setpoint_client::Error`], and chooses the case by its reason.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// It may go better later: the key runs again after its backoff. A conflict is one, too: the plan is thrown away, and the
+    /// next run decides by what is there then.
+    #[error("the reconcile failed, and is tried again")]
+    Retry {
+        #[source]
+        cause: Cause,
+    },
+    /// It will not go better by itself: the key is left alone until something changes, and shows it as a condition `Stalled`
+    /// with this reason.
+    #[error("the reconcile cannot succeed: {reason}")]
+    Terminal {
+        /// One word for programs: "BadSpec".
+        reason: String,
+        #[source]
+        cause: Cause,
+    },
+    /// Something that was to be written is not there. If that is the object itself, the run is done; otherwise it is as
+    /// [`ReconcileError::Retry`].
+    #[error("something to be written is not there")]
+    Vanished {
+        #[source]
+        cause: Cause,
+    },
+    /// This process is no longer the one that may write. The run ends quietly.
+    #[error("another process has taken over")]
+    NotHolder,
+}
+
+impl ReconcileError {
+    /// Try again later, because of an error or a text.
+    pub fn retry(cause: impl Into<Cause>) -> Self {
+        Self::Retry { cause: cause.into() }
+    }
+
+    /// Give up until something changes. The reason is one word, the cause a sentence or an error.
+    pub fn terminal(reason: impl Into<String>, cause: impl Into<Cause>) -> Self {
+        Self::Terminal { reason: reason.into(), cause: cause.into() }
+    }
+
+    /// With its causes, in one sentence.
+    pub(super) fn chain(&self) -> String {
+        sentence(self)
+    }
+}
+
+/// An error with its causes.
+pub(super) fn sentence(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        next = error.source();
+    }
+    text
+}
+
+impl From<Error> for ReconcileError {
+    fn from(error: Error) -> Self {
+        let terminal = |reason: &str, error: Error| Self::terminal(reason, error);
+        match (&error, error.reason()) {
+            (Error::Senseless { .. }, _) => terminal("Senseless", error),
+            (Error::Refused { .. }, Some(Reason::Fenced)) => Self::NotHolder,
+            (Error::Refused { .. }, Some(Reason::NotFound)) => Self::Vanished { cause: error.into() },
+            (Error::Refused { .. }, Some(Reason::Invalid)) => terminal("Invalid", error),
+            (Error::Refused { .. }, Some(Reason::Forbidden)) => terminal("Forbidden", error),
+            (Error::Refused { .. }, Some(Reason::TooLarge)) => terminal("TooLarge", error),
+            // Conflicts, quotas, servers that are not well, and whatever a newer server says.
+            _ => Self::retry(error),
+        }
+    }
+}
+
+impl From<EnsureError> for ReconcileError {
+    fn from(error: EnsureError) -> Self {
+        match error {
+            EnsureError::Call(error) => error.into(),
+            error if error.is_terminal() => Self::terminal("NotEnsured", error),
+            error => Self::retry(error),
+        }
+    }
+}
+
+/// Whose cleanup fails with this error, too.
+impl From<FinalizerError<Self>> for ReconcileError {
+    fn from(error: FinalizerError<Self>) -> Self {
+        match error {
+            FinalizerError::Add { source, .. } | FinalizerError::Remove { source, .. } => source.into(),
+            FinalizerError::CleanUp { source, .. } => source,
+        }
+    }
+}
+
+/// An object that cannot be read: it has to change first.
+impl From<FieldProblem> for ReconcileError {
+    fn from(problem: FieldProblem) -> Self {
+        Self::terminal("Unreadable", problem.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(reason: Reason) -> ReconcileError {
+        let refusal = setpoint_client::Refusal {
+            reason,
+            message: "m".into(),
+            problems: Vec::new(),
+            conflicts: Vec::new(),
+            object: None,
+            revision: setpoint_types::Revision::NONE,
+            retry_after: None,
+            held: None,
+            headroom: None,
+        };
+        Error::Refused { operation: "update", target: "Node a".into(), refusal: Box::new(refusal) }.into()
+    }
+
+    #[test]
+    fn the_reason_of_a_refusal_decides_what_follows() {
+        for reason in [Reason::Conflict, Reason::AlreadyExists, Reason::QuotaExceeded, Reason::Unavailable] {
+            assert!(matches!(refused(reason), ReconcileError::Retry { .. }), "{reason:?}");
+        }
+        for reason in [Reason::Invalid, Reason::Forbidden, Reason::TooLarge] {
+            assert!(matches!(refused(reason), ReconcileError::Terminal { .. }), "{reason:?}");
+        }
+        assert!(matches!(refused(Reason::Fenced), ReconcileError::NotHolder));
+        assert!(matches!(refused(Reason::NotFound), ReconcileError::Vanished { .. }));
+    }
+
+    #[test]
+    fn a_chain_names_every_cause_once() {
+        let error = ReconcileError::terminal("BadSpec", "the zone is not known");
+        assert_eq!(error.chain(), "the reconcile cannot succeed: BadSpec: the zone is not known");
+    }
+}

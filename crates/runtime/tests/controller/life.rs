@@ -1,0 +1,123 @@
+//! Start, shutdown, and what must not be added.
+
+use std::time::Duration;
+
+use setpoint_runtime::cache::Transform;
+use setpoint_runtime::informer::{Informers, Selection};
+use setpoint_runtime::{
+    Action, Controller, ControllerSettings, Manager, ManagerError, ManagerSettings, Predicate, Reconciler,
+    Run,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::rig::{KIND, Result, Rig, Setup, object};
+use crate::server::Store;
+
+struct Nothing;
+
+impl Reconciler for Nothing {
+    type Observed = ();
+    type Plan = ();
+
+    async fn observe(&self, _: &Run) -> Result<Option<()>> {
+        Ok(None)
+    }
+
+    fn plan(&self, (): &()) {}
+
+    async fn execute(&self, _: &Run, (): ()) -> Result {
+        Ok(Action::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_shutdown_runs_may_end_and_none_begins() {
+    let store = Store::default();
+    object(&store, "a", 1);
+    object(&store, "b", 1);
+    let mut rig = Rig::start(
+        &store,
+        |it| it,
+        |_, _| {
+            Box::pin(async {
+                sleep(Duration::from_secs(10)).await;
+                Ok(Action::Done)
+            })
+        },
+    )
+    .await;
+    rig.ran(1).await;
+    let (manager, start) = (rig.manager.clone(), Instant::now());
+    rig.stop().await.expect("in order");
+    assert!((9..=11).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    let done = "setpoint_controller_reconciles_total{controller=\"rig\",result=\"done\"} 1";
+    assert!(manager.metrics().contains(done), "the one that ran has ended, the other did not begin");
+    assert!(!*manager.ready().borrow());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_does_not_end_is_dropped_at_shutdown() {
+    let store = Store::default();
+    object(&store, "a", 1);
+    let mut settings = ManagerSettings::named("rig").without_election();
+    settings.shutdown_ms = 3_000;
+    let setup = Setup { settings, ..Setup::default() };
+    let mut rig =
+        Rig::with(setup, &store, |_, it| it, |_, _| Box::pin(async { std::future::pending().await })).await;
+    rig.ran(1).await;
+    let start = Instant::now();
+    rig.stop().await.expect("in order");
+    assert!((3..=4).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_makes_no_sense_is_refused_by_name() {
+    let store = Store::default();
+    let manager =
+        Manager::new(store.client(1), ManagerSettings::named("x").without_election()).expect("good");
+    let cache = manager.informers().dynamic(KIND, true, Selection::everywhere());
+    let elsewhere = Informers::new(store.client(2), Default::default());
+    let foreign = elsewhere.dynamic(KIND, true, Selection::everywhere());
+    let settings = ControllerSettings { concurrency: 0, ..Default::default() };
+    let named = |name: &str| Controller::new(name, Nothing);
+    let refused = [
+        ("", named("").for_kind(&cache)),
+        ("Upper", named("Upper").for_kind(&cache)),
+        ("nothing", named("nothing")),
+        ("two", named("two").for_kind(&cache).for_kind(&cache)),
+        ("early", named("early").only_if(Predicate::labels_changed()).for_kind(&cache)),
+        ("foreign", named("foreign").for_kind(&foreign)),
+        ("idle", named("idle").for_kind(&cache).settings(settings)),
+    ];
+    for (name, controller) in refused {
+        let error = manager.add(controller).expect_err(name);
+        assert_eq!(error.to_string(), format!("the controller {name} cannot be added"));
+    }
+    manager.add(named("good").for_kind(&cache)).expect("a good one");
+    assert!(manager.add(named("good").for_kind(&cache)).is_err(), "not twice");
+    assert!(Manager::new(store.client(1), ManagerSettings::named("")).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_of_one_name_are_two() {
+    let store = Store::default();
+    let manager =
+        |seed| Manager::new(store.client(seed), ManagerSettings::named("x")).expect("good settings");
+    assert_ne!(manager(1).identity(), manager(2).identity());
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_a_part_dies_all_ends_with_an_error() {
+    let store = Store::default();
+    let build = |informers: &Informers, controller: Controller| {
+        let bomb = Transform::new("bomb", |_| panic!("as the test wants it"));
+        let _bombs = informers.dynamic("Bomb", true, Selection::everywhere().transform(bomb));
+        controller
+    };
+    let rig = Rig::with(Setup::default(), &store, build, |_, _| Box::pin(async { Ok(Action::Done) })).await;
+    store.put("Bomb", "default", "b", "somebody", serde_json::json!({}));
+    let mut ready = rig.manager.ready();
+    ready.wait_for(|ready| !ready).await.expect("it is told");
+    let ended = rig.stop().await;
+    assert!(matches!(ended, Err(ManagerError::Informers)), "{ended:?}");
+}

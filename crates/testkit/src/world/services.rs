@@ -1,0 +1,78 @@
+//! The server's services over the log of one, behind one wire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use setpoint_access::Authorizer;
+use setpoint_api::raw::v1::objects_server::ObjectsServer;
+use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
+use setpoint_api::setpoint::v1::ledgers_server::LedgersServer;
+use setpoint_apiserver::access::{Gate, Roles};
+use setpoint_apiserver::coordination::{CoordinationLimits, CoordinationService, Coordinator};
+use setpoint_apiserver::ledgers::LedgersService;
+use setpoint_apiserver::objects::definitions::Definitions;
+use setpoint_apiserver::objects::write::{Turns, WriteLimits, Writer};
+use setpoint_apiserver::objects::{Catalog, Index, ObjectsService, ReadLimits, Reader};
+use setpoint_apiserver::replica::Halt;
+use setpoint_client::{Entropy, Wire};
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tower::ServiceExt;
+
+use super::log::Log;
+use super::time_keeper::TimeKeeper;
+
+/// Of the index of labels and fields.
+const INDEX_BYTES_MAX: usize = 64 << 20;
+/// A watch that ends by itself ends at a random moment, so here none does: cutting one is a fault, made on purpose.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Requests may be as large as the largest object, and more.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
+
+/// The services, and what the node does by itself until `stop`.
+pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire {
+    let writer = writer(log, entropy);
+    let keeper = Arc::new(TimeKeeper::new(log.clone()));
+    let Reader { store, hub, catalog, definitions, index, halt, .. } = writer.reader.clone();
+    tokio::spawn(keeper.clone().run(stop.clone()));
+    tokio::spawn(definitions.run(hub.clone(), halt.clone(), stop.clone()));
+    tokio::spawn(index.run(store, hub, catalog, halt, stop.clone()));
+
+    let gate = Gate::open();
+    let coordinator = Coordinator::new(writer.clone(), keeper, CoordinationLimits::default(), stop.clone());
+    let (reader, ledgers) = (writer.reader.clone(), writer.reader.clone());
+    let objects = ObjectsService { reader, writer, gate: gate.clone() };
+    let ledgers = LedgersService { reader: ledgers, gate: gate.clone() };
+    let routes = Routes::new(ObjectsServer::new(objects).max_decoding_message_size(REQUEST_BYTES_MAX))
+        .add_service(CoordinationServer::new(CoordinationService { coordinator, gate }))
+        .add_service(LedgersServer::new(ledgers))
+        .prepare();
+    Wire::new(ServiceExt::<http::Request<Body>>::map_err(routes, |never| match never {}))
+}
+
+fn writer(log: &Arc<Log>, entropy: Entropy) -> Writer {
+    let catalog = Arc::new(Catalog::built_in());
+    let reader = Reader {
+        definitions: Arc::new(Definitions::new(log.store.clone(), catalog.clone())),
+        store: log.store.clone(),
+        hub: log.hub.clone(),
+        barrier: log.clone(),
+        catalog,
+        index: Arc::new(Index::new(INDEX_BYTES_MAX)),
+        limits: ReadLimits { watch_timeout: WATCH_TIMEOUT, ..ReadLimits::default() },
+        load: Default::default(),
+        watches_overtaken: Default::default(),
+        halt: Halt::new(CancellationToken::new()),
+    };
+    let draw = move || u128::from(entropy.draw()) << 64 | u128::from(entropy.draw());
+    Writer {
+        roles: Arc::new(Roles::new(reader.store.clone(), Arc::new(Authorizer::off()))),
+        reader,
+        commits: log.clone(),
+        clock: log.clock.clone(),
+        turns: Arc::new(Turns::new(0)),
+        draw: Arc::new(draw),
+        limits: WriteLimits::default(),
+    }
+}
