@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use setpoint_admission::kind::TakenNames;
 use setpoint_admission::{Budget, CustomKind};
-use setpoint_types::{Column, KindInfo, KindType};
 use setpoint_types::kinds::KindDefinitionSpec;
 use setpoint_types::object::Condition;
+use setpoint_types::{Column, KindInfo, KindType};
 
 enum Record {}
 
@@ -64,8 +64,12 @@ fn its_definition_compiles_and_its_objects_are_checked() {
     let ready = json!({"conditions": [{"type": "Ready", "status": "True", "reason": "Published"}]});
     assert_eq!(problems(&kind, &json!({"host": "a.example", "flavour": "Signed"}), &ready), [""; 0]);
     assert_eq!(
-        problems(&kind, &json!({"host": "not a host", "ttlSeconds": -1}), &json!({"conditions": [{
-            "type": "not one word", "status": "True", "reason": "Published"}]})),
+        problems(
+            &kind,
+            &json!({"host": "not a host", "ttlSeconds": -1}),
+            &json!({"conditions": [{
+            "type": "not one word", "status": "True", "reason": "Published"}]})
+        ),
         [
             ".spec.host must be a valid dns-subdomain",
             ".spec.ttlSeconds must be at least 0",

@@ -18,8 +18,9 @@ pub struct BreakerSettings {
 }
 
 impl Default for BreakerSettings {
+    /// The longest pause is a third of a usual lease: whoever holds one can renew it in time once the server is back.
     fn default() -> Self {
-        let open = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
+        let open = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(5) };
         Self { failures_max: 3, open }
     }
 }

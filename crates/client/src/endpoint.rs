@@ -52,6 +52,11 @@ impl FromStr for Endpoint {
 }
 
 impl Endpoint {
+    /// The node that runs on this machine with the default settings.
+    pub fn local() -> Self {
+        Self(format!("http://127.0.0.1:{PORT}"))
+    }
+
     pub fn is_secure(&self) -> bool {
         self.0.starts_with("https://")
     }

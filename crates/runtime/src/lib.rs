@@ -56,8 +56,9 @@
 //! | [`Controller`] | what wakes it, and how it behaves |
 //! | [`Manager`] | several of them in a process, from start to shutdown |
 //! | [`informer::Informers`], [`cache::Cache`] | local copies of objects to decide by, also several kinds at one revision |
-//! | [`ensure`], [`finalizer`], [`conditions`] | what a run does to the world, safe to do twice |
-//! | [`recorder`], [`trace`] | events, decision records, and the trace they are part of |
+//! | [`ensure`] | acting so that it can be done twice, and after any crash |
+//! | [`finalizer`], [`conditions`] | undoing what is outside before an object goes; saying how it stands |
+//! | [`recorder`], [`trace`] | events, decisions, and the trace they are part of |
 //! | [`election`] | which process works on which keys |
 //! | [`queue`] | which key is looked at next, and when |
 //!

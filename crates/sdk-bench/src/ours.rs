@@ -33,7 +33,8 @@ pub async fn ingest() -> Result<Figures, Box<dyn std::error::Error>> {
         ..pb::WatchEvent::default()
     };
     let state = frames(state.chain([end]));
-    let changes = (1..=EVENTS as u64).map(|n| event(Type::Modified, (n as usize * 7919) % OBJECTS, STATE + n));
+    let changes =
+        (1..=EVENTS as u64).map(|n| event(Type::Modified, (n as usize * 7919) % OBJECTS, STATE + n));
     let changes = frames(changes);
     let server = Server { frames: Arc::new([state, changes].concat()) };
     let settings = Settings::new(vec!["in-this-process".parse()?]);
@@ -62,8 +63,7 @@ pub async fn queue() -> Figures {
     const CYCLES: usize = 3_000_000;
     let keys: Vec<Arc<str>> =
         (0..OBJECTS).map(|n| format!("tenant-{:04}/object-{n:06}", n % 1000).into()).collect();
-    let tenants =
-        TenantOf::new(|key: &Arc<str>| Tenant::named(key.split('/').next().unwrap_or_default()));
+    let tenants = TenantOf::new(|key: &Arc<str>| Tenant::named(key.split('/').next().unwrap_or_default()));
     // Without the limit on starts, which is what would be measured.
     let settings = queue::Settings { starts_per_second: 0, ..queue::Settings::default() };
     let options = settings.check().expect("within bounds");
@@ -143,7 +143,8 @@ impl Connector for Server {
             let frames = frames.clone();
             async move {
                 let sent = (0..frames.len()).map(move |n| Ok(http_body::Frame::data(frames[n].clone())));
-                let body = StreamBody::new(stream::iter(sent).chain(stream::pending::<Result<_, Infallible>>()));
+                let body =
+                    StreamBody::new(stream::iter(sent).chain(stream::pending::<Result<_, Infallible>>()));
                 let response = http::Response::builder().header("content-type", "application/grpc");
                 Ok(response.body(Body::new(body)).expect("a plain header"))
             }

@@ -7,7 +7,8 @@ use crate::rows::{Asked, Row};
 
 /// As Markdown, and whether everything asked is met.
 pub fn table(results: &[(Row, [Vec<Figures>; 2])]) -> (String, bool) {
-    let mut table = String::from("| what | ours | kube-rs | ratio | asked | met |\n|---|--:|--:|--:|---|---|\n");
+    let mut table =
+        String::from("| what | ours | kube-rs | ratio | asked | met |\n|---|--:|--:|--:|---|---|\n");
     let mut all_met = true;
     for (row, [ours, kube]) in results {
         for figure in row.figures() {
@@ -23,7 +24,8 @@ pub fn table(results: &[(Row, [Vec<Figures>; 2])]) -> (String, bool) {
             };
             let met = met.map_or("", |met| if met { "yes" } else { "**no**" });
             let kube = kube.map_or_else(String::new, show);
-            let _ = writeln!(table, "| {} | {} | {kube} | {ratio} | {asked} | {met} |", figure.title, show(ours));
+            let _ =
+                writeln!(table, "| {} | {} | {kube} | {ratio} | {asked} | {met} |", figure.title, show(ours));
         }
     }
     (table, all_met)

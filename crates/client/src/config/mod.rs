@@ -21,6 +21,8 @@
 //!     namespace: web
 //! ```
 //!
+//! Where there is no such file, and none is named, the cluster is the node that `make run` starts: `http://127.0.0.1:7400`.
+//!
 //! Files it names are relative to its own folder. Unknown keys are refused: a misspelt one would otherwise be a silent default.
 
 mod context;
@@ -30,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 pub use file::{ClusterEntry, ConfigFile, ContextEntry, UserEntry};
 
-use crate::endpoint::EndpointError;
+use crate::endpoint::{Endpoint, EndpointError};
 use crate::settings::Settings;
 
 /// Names the config file, in place of `~/.setpoint/config`.
@@ -88,9 +90,22 @@ fn path_in(
     Ok(Path::new(&home).join(".setpoint").join("config"))
 }
 
-/// The settings of a context, or of the current one.
+/// The settings of a context, or of the current one; those of a node on this machine if there is no file and none is asked for.
 pub fn load(context: Option<&str>) -> Result<Settings, ConfigError> {
-    load_from(&path()?, context)
+    let is_named = std::env::var_os(CONFIG_VARIABLE).is_some_and(|path| !path.is_empty());
+    load_or_local(&path()?, context, is_named)
+}
+
+/// A file or a context that is named has to be there.
+fn load_or_local(path: &Path, context: Option<&str>, is_named: bool) -> Result<Settings, ConfigError> {
+    match load_from(path, context) {
+        Err(ConfigError::Read { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound && !is_named && context.is_none() =>
+        {
+            Ok(Settings::new(vec![Endpoint::local()]))
+        }
+        loaded_or_failed => loaded_or_failed,
+    }
 }
 
 /// The same out of a certain file.
@@ -101,6 +116,15 @@ pub fn load_from(path: &Path, context: Option<&str>) -> Result<Settings, ConfigE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_file_the_node_on_this_machine_is_asked_unless_a_file_or_a_context_is_named() {
+        let absent = Path::new("/nowhere/.setpoint/config");
+        let settings = load_or_local(absent, None, false).unwrap();
+        assert_eq!(settings.endpoints, ["127.0.0.1:7400".parse().unwrap()]);
+        assert!(matches!(load_or_local(absent, None, true), Err(ConfigError::Read { .. })));
+        assert!(matches!(load_or_local(absent, Some("prod"), false), Err(ConfigError::Read { .. })));
+    }
 
     #[test]
     fn the_variable_comes_before_the_home_folder() {

@@ -19,7 +19,6 @@ use super::source::Primary;
 use super::standing::Notices;
 use super::worker::Workshop;
 use super::writers::Writers;
-use crate::election::key_hash;
 use crate::informer::Informers;
 use crate::queue::{Drain, Priority, Queue, QueueMetrics, Seams, Tenant, TenantOf};
 use crate::recorder::Recorder;
@@ -174,7 +173,7 @@ async fn resync(feed: &Feed, mut schedule: Schedule, stop: &CancellationToken) {
             let view = source.view();
             for entry in view.iter() {
                 let key = entry.key();
-                if schedule.is_due(&slots, key_hash(key)) && feed.works_on(key) {
+                if schedule.is_due(&slots, key.stable_hash()) && feed.works_on(key) {
                     feed.counters.resyncs.inc();
                     // Where there is no room the queue asks for everything later.
                     feed.queue.offer(key.clone(), Priority::Bulk);

@@ -17,7 +17,7 @@ use super::run::Wake;
 use super::source::{Primary, Source};
 use super::writers::Writers;
 use crate::cache::{Cause, Delta, Key};
-use crate::election::{ShardId, key_hash};
+use crate::election::ShardId;
 use crate::queue::{Ask, Priority, Queue};
 
 /// Causes of runs that are remembered. A run whose cause is forgotten has no trace, and is otherwise the same.
@@ -140,7 +140,7 @@ impl Feed {
     }
 
     pub fn works_on(&self, key: &Key) -> bool {
-        self.gate.is_open(self.ownership.shard_of(key_hash(key)))
+        self.gate.is_open(self.ownership.shard_of(key.stable_hash()))
     }
 
     /// What made the key run, once.
@@ -162,7 +162,7 @@ impl Feed {
                     }
                 }));
                 for key in keys.drain(..) {
-                    let shard = self.ownership.shard_of(key_hash(&key));
+                    let shard = self.ownership.shard_of(key.stable_hash());
                     if within(shard) && self.queue.add(key, Priority::Bulk).await.is_err() {
                         return false;
                     }

@@ -51,14 +51,13 @@ impl Schedule {
 mod tests {
     use super::*;
     use crate::cache::Key;
-    use crate::election::key_hash;
 
     const ROUND: Duration = Duration::from_secs(256);
 
     #[test]
     fn every_key_comes_once_in_a_round_and_never_many_at_a_time() {
         let mut schedule = Schedule::new(ROUND, 7);
-        let keys: Vec<u64> = (0..10_000).map(|it| key_hash(&Key::new("ns", &it.to_string()))).collect();
+        let keys: Vec<u64> = (0..10_000).map(|it| Key::new("ns", &it.to_string()).stable_hash()).collect();
         let mut seen = vec![0; keys.len()];
         for second in 1..=256 {
             assert_eq!(schedule.next(), Duration::from_secs(second));

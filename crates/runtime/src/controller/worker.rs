@@ -24,7 +24,6 @@ use super::settings::Options;
 use super::standing::Notices;
 use super::verdict::{Ending, Label, Standing, Verdict, judge};
 use crate::cache::{Entry, Key};
-use crate::election::key_hash;
 use crate::informer::Informers;
 use crate::queue::{Outcome, Running};
 use crate::recorder::Recorder;
@@ -73,7 +72,7 @@ impl Workshop {
     }
 
     async fn run(&self, running: Running<Key>) {
-        let hold = self.feed.ownership.begin(key_hash(running.key()));
+        let hold = self.feed.ownership.begin(running.key().stable_hash());
         let Some(hold) = hold.filter(|hold| self.feed.gate.admits(hold)) else {
             // Whoever opens a shard begins with all its keys, so the key can be dropped, but only if the shard is to be opened
             // again: one that is closed for a moment may come back as it was, and nobody would notice.

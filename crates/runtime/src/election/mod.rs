@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! # use setpoint_runtime::cache::Key;
-//! # use setpoint_runtime::election::{Election, Settings, key_hash};
+//! # use setpoint_runtime::election::{Election, Settings};
 //! # async fn example(client: setpoint_client::Client, informers: setpoint_runtime::informer::Informers, key: Key)
 //! # -> Result<(), Box<dyn std::error::Error>> {
 //! let options = Settings { shards: 6, ..Settings::default() }.check()?;
@@ -18,7 +18,7 @@
 //! let running = tokio::spawn(election.run(stop.clone()));
 //!
 //! // A worker, before it runs a key; when `shards.changes()` moves, it looks again at the keys it passed over.
-//! if let Some(guard) = shards.begin_run(key_hash(&key)) {
+//! if let Some(guard) = shards.begin_run(key.stable_hash()) {
 //!     let fenced = client.with_fence(guard.claim().fence.clone());
 //!     tokio::select! {
 //!         () = guard.claim().lost() => {} // the run is dropped
@@ -67,7 +67,7 @@ use setpoint_client::Client;
 use setpoint_types::Revision;
 use setpoint_types::kinds::Lease;
 pub use settings::{Options, Settings, SettingsError};
-pub use shard::{ShardId, key_hash, object_hash};
+pub use shard::ShardId;
 pub use shards::Shards;
 pub use stats::ElectionMetrics;
 use stats::Stats;

@@ -1,13 +1,9 @@
 //! Which shard a key belongs to.
 //!
-//! Every process of a controller, of whatever version, must answer the same, so the function is written down here and never
-//! changes: a change of it is two processes that work on one key.
+//! Every process of a controller, of whatever version, must answer the same: a change of this, or of [`crate::cache::Key::stable_hash`],
+//! is two processes that work on one key.
 
 use std::fmt;
-
-use setpoint_types::ObjectKey;
-
-use crate::cache::Key;
 
 /// One of the parts that a controller's keys are split into, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,16 +21,6 @@ impl fmt::Display for ShardId {
     }
 }
 
-/// A number for a key that is the same in every process, version and machine.
-pub fn key_hash(key: &Key) -> u64 {
-    hash(key.as_str().as_bytes())
-}
-
-/// The same for a key that comes with its kind: the kind is not part of it, a controller's keys are of one.
-pub fn object_hash(key: &ObjectKey) -> u64 {
-    key_hash(&Key::from(key))
-}
-
 /// The shard that a hash falls into, of so many.
 pub(super) fn shard_of(hash: u64, shards: u32) -> ShardId {
     // The upper half of the product spreads evenly also where `shards` is no power of two, without a division.
@@ -42,29 +28,17 @@ pub(super) fn shard_of(hash: u64, shards: u32) -> ShardId {
     ShardId(u32::try_from(scaled).expect("less than the number of shards"))
 }
 
-/// FNV-1a, then the finish of MurmurHash3, because `shard_of` looks at the upper bits and FNV mixes the lower ones.
-fn hash(bytes: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in bytes {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 33)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::Key;
 
     #[test]
     fn keys_stay_where_they_are_from_version_to_version() {
         let found: Vec<u32> = (0..8)
-            .map(|number| shard_of(key_hash(&Key::new("default", &format!("web-{number}"))), 6).0)
+            .map(|number| shard_of(Key::new("default", &format!("web-{number}")).stable_hash(), 6).0)
             .collect();
-        assert_eq!(found, [4, 0, 0, 4, 3, 5, 1, 5], "as another implementation of the same says");
-        let object = ObjectKey::new("Workload", "default", "web-0");
-        assert_eq!(object_hash(&object), key_hash(&Key::new("default", "web-0")));
+        assert_eq!(found, [0, 5, 2, 4, 1, 4, 1, 5], "as another implementation of the same says");
     }
 
     #[test]
@@ -72,7 +46,7 @@ mod tests {
         for shards in [1, 2, 3, 6, 7, 64] {
             let mut counts = vec![0u32; shards as usize];
             for number in 0..shards * 1000 {
-                counts[shard_of(key_hash(&Key::new("ns", &format!("a-{number}"))), shards).index()] += 1;
+                counts[shard_of(Key::new("ns", &format!("a-{number}")).stable_hash(), shards).index()] += 1;
             }
             assert!(counts.iter().all(|count| (850..1150).contains(count)), "{shards}: {counts:?}");
         }

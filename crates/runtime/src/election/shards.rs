@@ -41,7 +41,7 @@ impl Shards {
         self.count
     }
 
-    /// The shard that a key's hash ([`super::key_hash`]) falls into.
+    /// The shard that a key's hash ([`crate::cache::Key::stable_hash`]) falls into.
     pub fn shard_of(&self, key_hash: u64) -> ShardId {
         shard_of(key_hash, self.count)
     }

@@ -112,9 +112,7 @@ type ShardGaugeOf = fn(&Shown, Instant) -> Option<f64>;
 const COUNTERS: [(&str, &str, CounterOf); 5] = [
     ("shards_gained", "Times that this process began to work on a shard", |of| &of.gained),
     ("shards_lost", "Times that this process stopped working on a shard, for whatever reason", |of| &of.lost),
-    ("shards_moved", "Shards that this process began to give up because others are to have them", |of| {
-        &of.moves
-    }),
+    ("shards_moved", "Shards that this process began to give up on purpose", |of| &of.moves),
     ("keep_alive_failures", "Keep-alives that were not answered", |of| &of.keep_failures),
     ("call_failures", "Requests to take a lease or to give it back that failed", |of| &of.failures),
 ];

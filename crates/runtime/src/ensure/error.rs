@@ -43,7 +43,9 @@ impl EnsureError {
             | Self::Senseless { .. }
             | Self::Unreadable { .. } => true,
             Self::Terminating { .. } | Self::Moved { .. } => false,
-            Self::Call(error) => !error.is_transient() && !error.is_conflict() && !error.is_fenced(),
+            // What is not there any more may be on its way back, or its end on its way into the cache.
+            Self::Call(error) if error.is_not_found() || error.is_fenced() => false,
+            Self::Call(error) => !error.is_transient() && !error.is_conflict(),
         }
     }
 

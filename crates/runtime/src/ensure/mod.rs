@@ -5,6 +5,7 @@
 //! - [`ensure_applied`]: an object has the fields that this manager wants
 //! - [`ensure_deleted`]: this object, and no later one of its name, goes
 //! - [`ensure_status`]: the status says what is to be said
+//! - [`ensure_kind`]: a kind of the program's own is served
 //! - [`name_for`]: what a part is called, so that every run calls it the same
 //!
 //! They write with the client of the `Api` they are given: its manager, its fence, its trace. Whoever hands them a run's client gets
@@ -18,6 +19,7 @@ mod apply;
 mod child;
 mod delete;
 mod error;
+mod kind;
 mod name;
 mod status;
 
@@ -26,6 +28,7 @@ pub(crate) use child::of_this;
 pub use child::{Adopt, Owner, ensure_child};
 pub use delete::{Deletion, Gone, ensure_deleted};
 pub use error::EnsureError;
+pub use kind::ensure_kind;
 pub(crate) use name::digest;
 pub use name::{NAME_CHARS_MAX, name_for};
 use setpoint_types::Revision;

@@ -162,6 +162,21 @@ async fn a_short_outage_is_not_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_keep_alive_that_is_refused_is_not_a_lost_lease() {
+    let server = Server::start();
+    let one = member(&server, 1, of(1));
+    let claim = one.has(1).await.pop().expect("one");
+    server.refuse(true);
+    sleep(Duration::from_secs(8)).await;
+    assert!(claim.is_valid(Instant::now()), "it has its time");
+    server.refuse(false);
+    sleep(Duration::from_secs(30)).await;
+    assert!(claim.is_valid(Instant::now()));
+    server.refuse(true);
+    claim.lost().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_was_taken_away_is_lost_by_the_watch_the_keep_alive_or_a_fenced_write() {
     let server = Server::start();
     let one = member(&server, 1, of(1));

@@ -40,6 +40,7 @@ struct State {
     leases: BTreeMap<String, Lease>,
     revision: u64,
     down: bool,
+    refuse: bool,
     observed: BTreeMap<String, u64>,
     streams: usize,
 }
@@ -73,6 +74,11 @@ impl Server {
     pub fn down(&self, down: bool) {
         self.state.lock().down = down;
         self.changed.send_modify(|_| ());
+    }
+
+    /// Keep-alives are answered with what is wrong with them.
+    pub fn refuse(&self, refuse: bool) {
+        self.state.lock().refuse = refuse;
     }
 
     pub fn lease(&self, name: &str) -> Lease {
@@ -150,6 +156,11 @@ impl Server {
 
     fn keep(&self, request: pb::KeepAliveRequest) -> pb::KeepAliveResponse {
         let mut state = self.state.lock();
+        if state.refuse {
+            let error = Some(pb::Error { reason: pb::Reason::Invalid.into(), ..Default::default() });
+            let pb::KeepAliveRequest { namespace, lease, .. } = request;
+            return pb::KeepAliveResponse { namespace, lease, error, ..Default::default() };
+        }
         state.observed = request.observed;
         let lease = state.leases.entry(request.lease.clone()).or_default();
         let held = lease.holder == request.holder && lease.epoch == request.epoch;

@@ -14,13 +14,13 @@ use std::time::Duration;
 use serde_json::json;
 use setpoint_client::{Client, Patch, PatchOptions, Settings};
 use setpoint_runtime::cache::Key;
-use setpoint_runtime::election::{self, Election, Shards, key_hash};
+use setpoint_runtime::election::{self, Election, Shards};
 use setpoint_runtime::informer::{InformerSettings, Informers};
 use setpoint_types::kinds::Namespace;
 use setpoint_types::object::Fence;
 use tokio_util::sync::CancellationToken;
 
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(100);
 /// Writes under a fence that is no longer ours.
 const DEFIANCE: u32 = 5;
 
@@ -64,7 +64,7 @@ fn say(line: &str) {
 
 /// Writes one key as long as it may, and a little longer.
 async fn work(client: Client, shards: Shards, name: String) {
-    let hash = key_hash(&Key::new("", &name));
+    let hash = Key::new("", &name).stable_hash();
     let mut last: Option<Fence> = None;
     let mut number = 0;
     loop {

@@ -66,7 +66,7 @@ impl NewController {
     }
 }
 
-fn write(folder: &Path, files: &[(&str, String)]) -> Result<(), NewControllerError> {
+fn write(folder: &Path, files: &[(String, String)]) -> Result<(), NewControllerError> {
     for (name, text) in files {
         let path = folder.join(name);
         let written = path

@@ -1,0 +1,32 @@
+//! `directory-reconciler --name NAME FOLDER`: the program around the controller.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use clap::Parser;
+use directory_reconciler::Settings;
+use setpoint_client::Client;
+
+/// Keeps the objects of a cluster as the manifests of a folder say
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The folder: *.yaml, *.yml and *.json in it and below
+    folder: PathBuf,
+    /// What to call the Directory in the cluster: at most 40 lower-case letters, digits and dashes
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    name: String,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    poll: humantime::Duration,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let Arguments { folder, name, poll } = Arguments::parse();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let client = Client::from_config()?;
+    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
+    let settings = Settings { name, folder, poll: poll.into() };
+    Ok(directory_reconciler::run(client, settings, interrupted).await?)
+}

@@ -1,0 +1,30 @@
+//! `dns-records --zone NAME --file PATH`: the program around the controller.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use clap::Parser;
+use dns_records::zone_file::ZoneFile;
+use setpoint_client::Client;
+
+/// Publishes the DnsRecords of a cluster in a zone file
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The zone: example.com
+    #[arg(long, value_name = "NAME")]
+    zone: String,
+    /// The zone file. All replicas of this program must see the same
+    #[arg(long, value_name = "PATH")]
+    file: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let client = Client::from_config()?;
+    let zone = ZoneFile::new(&arguments.zone, arguments.file);
+    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
+    Ok(dns_records::run(client, zone, interrupted).await?)
+}
