@@ -1,5 +1,7 @@
 //! The clock of a world: tokio's, with a date.
 
+use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,10 +18,22 @@ pub struct WallClock {
     jumped_ms: AtomicU64,
 }
 
+thread_local! {
+    static NEWEST: RefCell<Option<Arc<WallClock>>> = const { RefCell::new(None) };
+}
+
+/// The date of the world that was made last on this thread: for controllers under test, which have to tell the time and know of no
+/// world. Panics if there was none.
+pub fn now() -> Timestamp {
+    NEWEST.with_borrow(|clock| clock.as_ref().expect("a world was made on this thread").now())
+}
+
 impl WallClock {
     /// Begins now, at a date that is always the same.
-    pub fn start() -> Self {
-        Self { started: Instant::now(), jumped_ms: AtomicU64::new(0) }
+    pub fn start() -> Arc<Self> {
+        let clock = Arc::new(Self { started: Instant::now(), jumped_ms: AtomicU64::new(0) });
+        NEWEST.set(Some(clock.clone()));
+        clock
     }
 
     /// Since the world began, as timers count it.

@@ -53,6 +53,11 @@ impl State {
         self.iter().filter(move |object| object.kind == kind)
     }
 
+    /// How many objects there are of a kind.
+    pub fn count(&self, kind: &str) -> usize {
+        self.of_kind(kind).count()
+    }
+
     /// The objects of a kind, read. Panics on one that is not of the kind's type: the server does not store such.
     pub fn all<K: KindType + Shape>(&self) -> Vec<K::Object> {
         let read = |object: &Object| {
@@ -64,7 +69,9 @@ impl State {
     /// The object of a kind, read.
     pub fn one<K: KindType + Shape>(&self, namespace: &str, name: &str) -> Option<K::Object> {
         let object = self.get(&ObjectKey::new(K::INFO.name, namespace, name))?;
-        Some(K::read(Parts::of_object(object)).unwrap_or_else(|problem| panic!("{}: {problem}", object.key())))
+        Some(
+            K::read(Parts::of_object(object)).unwrap_or_else(|problem| panic!("{}: {problem}", object.key())),
+        )
     }
 }
 

@@ -105,7 +105,8 @@ mod tests {
         let mut greeter = Typed::<Greeter>::new("hello", spec);
         greeter.metadata.namespace = "default".into();
         let workload = serving.map(|serving| {
-            Object::new("Workload", "default", "hello").with_status(&json!({"replicas": {"serving": serving}}))
+            Object::new("Workload", "default", "hello")
+                .with_status(&json!({"replicas": {"serving": serving}}))
         });
         Observed { greeter, workload, now: Timestamp(1) }
     }

@@ -19,6 +19,8 @@ use super::plan::Fault;
 use super::process::Life;
 use super::stream;
 
+/// On the way to the server. Whoever asks without end at least lets time pass.
+const LATENCY: Duration = Duration::from_millis(1);
 /// What a server under load tells its clients.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
@@ -68,6 +70,7 @@ impl Carrier {
         self.faults.count_request();
         let life = self.life.clone();
         let answered = async {
+            sleep(LATENCY).await;
             let answer = match Sort::of(request.uri().path()) {
                 Sort::Write => self.write(request).await,
                 Sort::Read => self.read(request).await,
@@ -184,8 +187,7 @@ impl Carrier {
             retry_after_ms: u32::try_from(RETRY_AFTER.as_millis()).unwrap_or(u32::MAX),
             ..pb::Error::default()
         };
-        (wrong.refusing_until > now)
-            .then(|| Ok(refused(Code::ResourceExhausted, &error).into_http()))
+        (wrong.refusing_until > now).then(|| Ok(refused(Code::ResourceExhausted, &error).into_http()))
     }
 }
 

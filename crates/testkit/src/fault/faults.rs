@@ -35,6 +35,8 @@ struct State {
     left: Vec<Injection>,
     counts: Counts,
     wrong: Wrong,
+    /// The process that was started last.
+    life: Life,
 }
 
 /// What was counted at the boundary.
@@ -72,7 +74,12 @@ impl Faults {
             lag: Duration::ZERO,
             slow: Duration::ZERO,
         };
-        let state = Mutex::new(State { left: plan.0.clone(), counts: Counts::default(), wrong });
+        let state = Mutex::new(State {
+            left: plan.0.clone(),
+            counts: Counts::default(),
+            wrong,
+            life: Life::default(),
+        });
         let (watches_cut, streams_cut) = (watch::Sender::new(0), watch::Sender::new(0));
         Self { inner: Arc::new(Inner { world: world.clone(), state, watches_cut, streams_cut }) }
     }
@@ -80,11 +87,12 @@ impl Faults {
     /// Starts a process whose requests are subject to the faults, and whose writes are stamped `user:NAME`.
     pub fn process(&self, name: &str) -> Process {
         let life = Life::default();
-        let carrier = Carrier::new(self.clone(), life.clone(), self.world().wire_as(name));
-        Process::new(self.world().client_over(carrier.into_wire()), life)
+        self.inner.state.lock().life = life.clone();
+        let wire = Carrier::new(self.clone(), life.clone(), self.world().wire_as(name)).into_wire();
+        Process::new(self.world().client_over(wire.clone()), wire, life)
     }
 
-    /// Lets something go wrong now that is not about one write or process.
+    /// Lets something go wrong now that is not about one write. A crash ends the process that was started last.
     pub fn inject(&self, fault: Fault) {
         self.happen(fault);
     }
@@ -128,7 +136,7 @@ impl Faults {
         self.begin(At::Event(number)).is_some()
     }
 
-    /// Lets everything happen that is due, but for what is about one write or the process: that is the caller's.
+    /// Lets everything happen that is due, but for what is about the write or the process that it is due with.
     fn begin(&self, at: At) -> Option<Fault> {
         let mut own = None;
         for fault in self.due(at) {
@@ -173,9 +181,9 @@ impl Faults {
                     world.compact();
                 });
             }
-            // About a write or a process, of which there is none here.
+            Fault::CrashAfterAnswer => state.life.end(),
+            // About a write, of which there is none here.
             Fault::CrashBeforeAnswer
-            | Fault::CrashAfterAnswer
             | Fault::LoseRequest
             | Fault::LoseAnswer
             | Fault::Duplicate(_)

@@ -206,7 +206,8 @@ impl FromStr for Plan {
         if text.trim().is_empty() || text.trim() == "no faults" {
             return Ok(Self::default());
         }
-        let read = |part: &str| injection(part.trim()).ok_or_else(|| PlanError { text: part.trim().to_owned() });
+        let read =
+            |part: &str| injection(part.trim()).ok_or_else(|| PlanError { text: part.trim().to_owned() });
         text.split('+').map(read).collect::<Result<_, _>>().map(Self)
     }
 }
@@ -257,7 +258,9 @@ mod tests {
 
     #[test]
     fn what_is_no_plan_is_refused_with_its_text() {
-        for text in ["crash", "crash@write:0", "hold@event:1", "cut(3s)@event:1", "late(3s)@event:1", "x@write:1"] {
+        for text in
+            ["crash", "crash@write:0", "hold@event:1", "cut(3s)@event:1", "late(3s)@event:1", "x@write:1"]
+        {
             let error = text.parse::<Plan>().expect_err(text);
             assert!(error.to_string().contains(text), "{error}");
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use setpoint_client::Client;
+use setpoint_client::{Client, ConnectError, Connector, Endpoint, Wire};
 use tokio_util::sync::CancellationToken;
 
 /// What is left of the life of a process that has seen its last answer: nothing it asks for meanwhile is heard.
@@ -12,12 +12,13 @@ const LAST_BREATH: Duration = Duration::from_millis(1);
 #[derive(Clone)]
 pub struct Process {
     client: Client,
+    wire: Wire,
     life: Life,
 }
 
 impl Process {
-    pub(super) fn new(client: Client, life: Life) -> Self {
-        Self { client, life }
+    pub(super) fn new(client: Client, wire: Wire, life: Life) -> Self {
+        Self { client, wire, life }
     }
 
     /// Its connection to the server.
@@ -33,6 +34,13 @@ impl Process {
     /// Waits for its end.
     pub async fn ended(&self) {
         self.life.ended().await;
+    }
+}
+
+/// For clients with other settings.
+impl Connector for Process {
+    fn connect(&self, _: &Endpoint) -> Result<Wire, ConnectError> {
+        Ok(self.wire.clone())
     }
 }
 

@@ -31,9 +31,8 @@ type Piece = Result<Frame<Bytes>, Status>;
 /// The stream as the process gets it.
 pub fn carried(carrier: Carrier, server: Body, is_watch: bool) -> Body {
     let cuts = carrier.faults.cuts();
-    let stream =
-        Carried { carrier, server, is_watch, cuts, pieces: VecDeque::new(), ended: false };
-    Streamed::body(futures::stream::unfold(Some(stream), |stream| async {
+    let stream = Carried { carrier, server, is_watch, cuts, pieces: VecDeque::new(), ended: false };
+    Streamed::body(futures::stream::unfold(Some(stream), |stream: Option<Carried>| async move {
         let mut stream = stream?;
         match stream.next().await? {
             Ok(frame) => Some((Ok(frame), Some(stream))),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use setpoint_types::object::Object;
 
 use super::scenario::Forget;
-use crate::history::{History, State};
+use crate::history::History;
 
 /// They tell of the way, not of the end.
 const OF_THE_WAY: [&str; 3] = ["Lease", "Event", "Decision"];
@@ -78,7 +78,8 @@ impl Names {
     }
 
     fn name_of(&self, object: &Object) -> String {
-        let (metadata, slash) = (&object.metadata, if object.metadata.namespace.is_empty() { "" } else { "/" });
+        let (metadata, slash) =
+            (&object.metadata, if object.metadata.namespace.is_empty() { "" } else { "/" });
         format!("{} {}{slash}{}", object.kind, metadata.namespace, self.name(&metadata.name))
     }
 
@@ -87,7 +88,9 @@ impl Names {
         let mut owners: Vec<String> = metadata
             .owners
             .iter()
-            .map(|owner| self.by_uid.get(owner.uid.as_str()).cloned().unwrap_or_else(|| "an uid of nobody".into()))
+            .map(|owner| {
+                self.by_uid.get(owner.uid.as_str()).cloned().unwrap_or_else(|| "an uid of nobody".into())
+            })
             .collect();
         owners.sort();
         let mut plain = json!({
@@ -107,11 +110,15 @@ impl Names {
     fn scrub(&self, value: &mut Value, generation: u64) {
         match value {
             Value::String(text) => {
-                if let Some(name) = self.by_uid.get(text.as_str()).or_else(|| self.generated.get(text.as_str())) {
+                if let Some(name) =
+                    self.by_uid.get(text.as_str()).or_else(|| self.generated.get(text.as_str()))
+                {
                     *text = name.clone();
                 }
             }
-            Value::Number(number) if number.as_f64().is_some_and(|it| it >= DATE_MS) => *value = json!("a date"),
+            Value::Number(number) if number.as_f64().is_some_and(|it| it >= DATE_MS) => {
+                *value = json!("a date")
+            }
             Value::Array(values) => values.iter_mut().for_each(|it| self.scrub(it, generation)),
             Value::Object(fields) => {
                 for (name, field) in fields {
@@ -123,13 +130,5 @@ impl Names {
             }
             _ => {}
         }
-    }
-}
-
-/// For those who compare states by themselves.
-impl State {
-    /// How many objects there are of a kind.
-    pub fn count(&self, kind: &str) -> usize {
-        self.of_kind(kind).count()
     }
 }

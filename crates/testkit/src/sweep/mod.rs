@@ -130,7 +130,12 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts { writes, events, .. } = self.places;
-        writeln!(f, "{} runs over {writes} writes and {events} events, {} failed", self.runs, self.failures.len())?;
+        writeln!(
+            f,
+            "{} runs over {writes} writes and {events} events, {} failed",
+            self.runs,
+            self.failures.len()
+        )?;
         if self.left_out > 0 {
             writeln!(f, "{} places were left out", self.left_out)?;
         }

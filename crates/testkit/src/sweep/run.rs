@@ -34,7 +34,8 @@ pub fn run(scenario: &Scenario, plan: &Plan, wanted: Option<&End>) -> Outcome {
         let world = World::seeded(scenario.limits.seed);
         let faults = Faults::new(&world, plan);
         let began = world.now();
-        let mut run = Run { scenario, world, faults, stop: CancellationToken::new(), replicas: Vec::new(), began };
+        let mut run =
+            Run { scenario, world, faults, stop: CancellationToken::new(), replicas: Vec::new(), began };
         let mut problem = run.play().await.err();
         let history = run.world.history();
         // What must always hold tells more than what came of its being broken.
@@ -68,10 +69,12 @@ impl Run<'_> {
             reached?;
             let hurried = self.faults.reach_step(number);
             deed(author.clone()).await.unwrap_or_else(|error| panic!("step `{name}` failed: {error}"));
-            reached = match hurried && number < self.scenario.steps.len() as u64 {
-                true => Ok(sleep(HURRY).await),
-                false => self.reach(&format!("step `{name}`")).await,
-            };
+            if hurried && number < self.scenario.steps.len() as u64 {
+                sleep(HURRY).await;
+                reached = Ok(());
+            } else {
+                reached = self.reach(&format!("step `{name}`")).await;
+            }
         }
         reached?;
         self.rest().await?;

@@ -11,9 +11,7 @@ use setpoint_apiserver::watch::Hub;
 use setpoint_consensus::Clock;
 use setpoint_store::command::{Command, Proposal, ProposalId};
 use setpoint_store::commit::Commit;
-use setpoint_store::{
-    Body, ChangeSet, Committed, Entry, MemoryEngine, Position, Rejection, Response, Store,
-};
+use setpoint_store::{Body, ChangeSet, Committed, Entry, MemoryEngine, Position, Rejection, Response, Store};
 use setpoint_types::{NodeId, Revision};
 use tokio::time::Instant;
 

@@ -63,7 +63,7 @@ impl World {
 
     /// Another seed gives other ids and names.
     pub fn seeded(seed: u64) -> Self {
-        let log = Arc::new(Log::new(Arc::new(WallClock::start())));
+        let log = Arc::new(Log::new(WallClock::start()));
         let stop = CancellationToken::new();
         let wire = services::start(&log, Entropy::seeded(seed), &stop);
         let inner = Inner { log, wire, seed, clients: AtomicU64::new(0), _stop: stop.drop_guard() };
@@ -90,7 +90,7 @@ impl World {
 
     /// Requests as somebody of this name.
     pub(crate) fn wire_as(&self, name: &str) -> Wire {
-        let principal = Principal::new(&format!("user:{name}"), []).expect("names of letters, digits and dashes");
+        let principal = Principal::new(name, []).expect("a name of letters, digits and dashes");
         Wire::new(self.inner.wire.clone().map_request(move |mut request: http::Request<Body>| {
             request.extensions_mut().insert(principal.clone());
             request

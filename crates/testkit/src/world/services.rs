@@ -16,6 +16,7 @@ use setpoint_apiserver::objects::{Catalog, Index, ObjectsService, ReadLimits, Re
 use setpoint_apiserver::replica::Halt;
 use setpoint_client::{Entropy, Wire};
 use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
@@ -39,8 +40,7 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire
     tokio::spawn(index.run(store, hub, catalog, halt, stop.clone()));
 
     let gate = Gate::open();
-    let coordinator =
-        Coordinator::new(writer.clone(), keeper, CoordinationLimits::default(), stop.clone());
+    let coordinator = Coordinator::new(writer.clone(), keeper, CoordinationLimits::default(), stop.clone());
     let (reader, ledgers) = (writer.reader.clone(), writer.reader.clone());
     let objects = ObjectsService { reader, writer, gate: gate.clone() };
     let ledgers = LedgersService { reader: ledgers, gate: gate.clone() };
@@ -48,7 +48,7 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire
         .add_service(CoordinationServer::new(CoordinationService { coordinator, gate }))
         .add_service(LedgersServer::new(ledgers))
         .prepare();
-    Wire::new(routes.map_err(|never| match never {}))
+    Wire::new(ServiceExt::<http::Request<Body>>::map_err(routes, |never| match never {}))
 }
 
 fn writer(log: &Arc<Log>, entropy: Entropy) -> Writer {

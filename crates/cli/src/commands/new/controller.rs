@@ -69,10 +69,8 @@ impl NewController {
 fn write(folder: &Path, files: &[(String, String)]) -> Result<(), NewControllerError> {
     for (name, text) in files {
         let path = folder.join(name);
-        let written = path
-            .parent()
-            .map_or(Ok(()), std::fs::create_dir_all)
-            .and_then(|()| std::fs::write(&path, text));
+        let written =
+            path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
         written.map_err(|source| NewControllerError::Write { path, source })?;
     }
     Ok(())
