@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use setpoint_access::{
-    Authenticator, Minted, Principal, TOKEN_ENTROPY_BYTES, TokenFile, TokenRecord, TokenTable,
+    Authenticator, Minted, Principal, Proof, TOKEN_ENTROPY_BYTES, TokenFile, TokenRecord, TokenTable,
 };
 use setpoint_types::Timestamp;
 
