@@ -11,13 +11,20 @@ use crate::decode::size;
 use crate::fields::{FieldSet, Step, push_field};
 use crate::refusal::FieldProblem;
 use crate::topology::{ListMerge, NodeId, Rest, Shape, Topology};
-use crate::view::Place;
+use crate::view::{Place, is_deep};
 
-/// Fills in defaults, and says which fields they are, seen from here; or where they would become too much.
-pub fn fill(value: &mut Value, topology: &Topology, node: NodeId) -> Result<FieldSet, TooMuch> {
+/// Fills in defaults, and says which of them may differ from what `before` has, seen from here; or where they would become
+/// too much. Most defaults of most updates were filled in before, and nobody has to know of those.
+pub fn fill(
+    value: &mut Value,
+    topology: &Topology,
+    node: NodeId,
+    before: &Value,
+) -> Result<FieldSet, TooMuch> {
     let mut filled = FieldSet::new();
+    let news = News { filled: &mut filled, before: Some(before) };
     // Defaults of a compiled schema are whole, so the recursion is that of the value.
-    walk(value, Place::new(topology, node), &mut Bounds::of_object(), Some(&mut filled))?;
+    walk(value, Place::new(topology, node), &mut Bounds::of_object(), Some(news))?;
     Ok(filled)
 }
 
@@ -92,45 +99,63 @@ impl Bounds {
     }
 }
 
+/// The defaults that are told, and what was there before.
+struct News<'a> {
+    filled: &'a mut FieldSet,
+    before: Option<&'a Value>,
+}
+
+impl News<'_> {
+    /// A default that was not there before, or about which that is not known.
+    fn tell(&mut self, topology: &Topology, name: &str, field: NodeId, default: &Value) {
+        if self.before.and_then(|before| before.get(name)) != Some(default) {
+            self.filled.graft(Step::field(name), Place::new(topology, field).paths(default));
+        }
+    }
+}
+
 fn walk(
     value: &mut Value,
     place: Place<'_>,
     bounds: &mut Bounds,
-    mut filled: Option<&mut FieldSet>,
+    mut news: Option<News<'_>>,
 ) -> Result<(), TooMuch> {
     bounds.enter()?;
     let topology = place.topology;
     match (value, topology.shape(place.node)) {
         (Value::Object(object), Shape::Object { fields, .. }) => {
             for (name, field) in fields {
-                let absent = object.get(name).is_none_or(Value::is_null);
-                if let (true, Some(default)) = (absent, topology.default(*field)) {
+                let Some(default) = topology.default(*field) else { continue };
+                if object.get(name).is_none_or(Value::is_null) {
                     bounds.make_room(name, default)?;
-                    if let Some(filled) = &mut filled {
-                        filled.graft(Step::field(name), Place::new(topology, *field).paths(default));
+                    if let Some(news) = &mut news {
+                        news.tell(topology, name, *field, default);
                     }
                     object.insert(name.clone(), default.clone());
                 }
             }
             for (name, value) in object.iter_mut().filter(|(_, value)| is_deep(value)) {
-                let mut below = filled.is_some().then(FieldSet::new);
-                let walked = walk(value, place.field(name), bounds, below.as_mut());
+                let mut filled = FieldSet::new();
+                let before = news.as_ref().and_then(|news| news.before?.get(name));
+                let below = news.is_some().then_some(News { filled: &mut filled, before });
+                let walked = walk(value, place.field(name), bounds, below);
                 walked.map_err(|error| error.within_field(name))?;
-                if let (Some(filled), Some(below)) = (&mut filled, below) {
-                    filled.graft_named(name, below);
+                if let Some(news) = &mut news {
+                    news.filled.graft_named(name, filled);
                 }
             }
         }
         (Value::Array(array), Shape::List { merge, .. }) => {
             for (index, item) in array.iter_mut().enumerate().filter(|(_, item)| is_deep(item)) {
-                let mut below = filled.is_some().then(FieldSet::new);
-                let walked = walk(item, place.item(), bounds, below.as_mut());
+                let mut filled = FieldSet::new();
+                let below = news.is_some().then_some(News { filled: &mut filled, before: None });
+                let walked = walk(item, place.item(), bounds, below);
                 walked.map_err(|error| error.within_item(index))?;
-                if let (Some(filled), Some(below), ListMerge::Map(_)) = (&mut filled, below, merge)
-                    && !below.is_empty()
+                if let (Some(news), ListMerge::Map(_)) = (&mut news, merge)
+                    && !filled.is_empty()
                     && let Ok(step) = place.step_to(item)
                 {
-                    filled.graft(step, below);
+                    news.filled.graft(step, filled);
                 }
             }
         }
@@ -138,11 +163,6 @@ fn walk(
     }
     bounds.depth += 1;
     Ok(())
-}
-
-/// Only in lists and objects is there something to fill.
-fn is_deep(value: &Value) -> bool {
-    value.is_object() || value.is_array()
 }
 
 /// Drops named fields that are `null`.
@@ -178,7 +198,7 @@ mod tests {
         let topology = Topology::of_kind(&json!({"properties": {"spec": spec}})).expect("a schema");
         let mut value = given;
         drop_nulls(&mut value, &topology, topology.spec());
-        fill(&mut value, &topology, topology.spec()).expect("little");
+        fill(&mut value, &topology, topology.spec(), &Value::Null).expect("little");
         assert_eq!(value, filled);
     }
 
@@ -192,6 +212,26 @@ mod tests {
         check(spec.clone(), json!({"replicas": null, "paused": null}), json!({"replicas": 1}));
         check(spec.clone(), json!({"replicas": 0}), json!({"replicas": 0}));
         check(spec, json!({"replicas": "x"}), json!({"replicas": "x"}));
+    }
+
+    #[test]
+    fn only_defaults_that_were_not_there_before_are_told() {
+        let inner = json!({"properties": {"a": {"default": 1}, "b": {"default": 2}}, "default": {}});
+        let port = json!({"properties": {"name": {}, "protocol": {"default": "TCP"}}});
+        let ports = json!({
+            "items": port, "x-setpoint-list-type": "map", "x-setpoint-list-map-keys": ["name"],
+        });
+        let spec = json!({"properties": {"inner": inner, "ports": ports, "c": {"default": 3}}});
+        let topology = Topology::of_kind(&json!({"properties": {"spec": spec}})).expect("a schema");
+        let told = |before: Value, mut value: Value| {
+            fill(&mut value, &topology, topology.spec(), &before).expect("little").print()
+        };
+        let before = json!({"inner": {"a": 1, "b": 7}, "c": 3, "ports": []});
+        assert_eq!(told(Value::Null, json!({})), [".c", ".inner.a", ".inner.b"]);
+        assert_eq!(told(before.clone(), json!({"inner": {}})), [".inner.b"]);
+        assert_eq!(told(before.clone(), json!({})), [".inner.a", ".inner.b"], "one default as a whole");
+        let ports = json!({"inner": {"a": 1, "b": 7}, "ports": [{"name": "x"}]});
+        assert_eq!(told(before, ports), [".ports[name=\"x\"].protocol"]);
     }
 
     #[test]
@@ -235,7 +275,7 @@ mod tests {
         let topology = topology.expect("a schema");
         // All of it would be ten gigabytes.
         let mut value = json!({"l": vec![json!({}); 100_000]});
-        let refused = fill(&mut value, &topology, topology.spec()).expect_err("too much");
+        let refused = fill(&mut value, &topology, topology.spec(), &Value::Null).expect_err("too much");
         assert_eq!(refused.path, ".l[10].a");
         let mut value = json!({"l": vec![json!({}); 10]});
         assert!(fill_silently(&mut value, &topology, topology.spec()).is_ok());

@@ -15,9 +15,7 @@ use crate::view::{Place, View};
 /// Immutable fields at or below a place that differ.
 pub fn check(topology: &Topology, node: NodeId, old: &Value, new: &Value, path: &str) -> Vec<FieldProblem> {
     let mut problems = Vec::new();
-    if topology.has_immutable() && old != new {
-        walk(Place::new(topology, node), old, Some(new), &mut path.to_owned(), &mut problems);
-    }
+    walk(Place::new(topology, node), old, Some(new), &mut path.to_owned(), &mut problems);
     problems
 }
 
@@ -28,7 +26,7 @@ fn walk(
     path: &mut String,
     problems: &mut Vec<FieldProblem>,
 ) {
-    if old.is_null() || new == Some(old) {
+    if old.is_null() || !place.topology.has_immutable(place.node) || new == Some(old) {
         return;
     }
     if place.topology.is_immutable(place.node) {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::fields::{Scalar, Step, push_field};
 use crate::refusal::FieldProblem;
 use crate::topology::{ListMerge, NodeId, Shape, Topology};
-use crate::view::Place;
+use crate::view::{Place, is_deep};
 
 /// How many problems are named: each carries its path, which may be long.
 const PROBLEMS_MAX: usize = 1_000;
@@ -23,7 +23,7 @@ fn walk(place: Place<'_>, value: &Value, path: &mut String, problems: &mut Vec<F
     let back = path.len();
     match value {
         Value::Object(object) => {
-            for (name, value) in object.iter().filter(|(_, value)| may_contain(value)) {
+            for (name, value) in object.iter().filter(|(_, value)| is_deep(value)) {
                 push_field(path, name);
                 walk(place.field(name), value, path, problems);
                 path.truncate(back);
@@ -33,7 +33,7 @@ fn walk(place: Place<'_>, value: &Value, path: &mut String, problems: &mut Vec<F
             if let Shape::List { merge, .. } = place.topology.shape(place.node) {
                 elements(place, merge, array, path, problems);
             }
-            for (index, item) in array.iter().enumerate().filter(|(_, item)| may_contain(item)) {
+            for (index, item) in array.iter().enumerate().filter(|(_, item)| is_deep(item)) {
                 path.push_str(&format!("[{index}]"));
                 walk(place.item(), item, path, problems);
                 path.truncate(back);
@@ -41,10 +41,6 @@ fn walk(place: Place<'_>, value: &Value, path: &mut String, problems: &mut Vec<F
         }
         _ => {}
     }
-}
-
-fn may_contain(value: &Value) -> bool {
-    value.is_object() || value.is_array()
 }
 
 fn elements(

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::fields::push_field;
 use crate::refusal::FieldProblem;
 use crate::topology::{NodeId, Topology};
+use crate::view::is_deep;
 
 /// What becomes of unknown and repeated fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +60,7 @@ fn walk(
         Value::Object(object) => object.retain(|name, value| {
             let field = topology.field(node, name);
             match field {
-                Some(field) if value.is_object() || value.is_array() => {
+                Some(field) if is_deep(value) => {
                     push_field(path, name);
                     walk(value, topology, field, path, found);
                 }
@@ -77,7 +78,7 @@ fn walk(
         }),
         Value::Array(array) => {
             let items = topology.items(node);
-            for (index, item) in array.iter_mut().enumerate() {
+            for (index, item) in array.iter_mut().enumerate().filter(|(_, item)| is_deep(item)) {
                 path.push_str(&format!("[{index}]"));
                 walk(item, topology, items, path, found);
                 path.truncate(back);

@@ -175,6 +175,11 @@ pub(crate) fn document_paths(topology: &Topology, document: &Value) -> FieldSet 
     set
 }
 
+/// Whether something can be in it: an object or a list.
+pub(crate) fn is_deep(value: &Value) -> bool {
+    value.is_object() || value.is_array()
+}
+
 pub(crate) fn is_empty_section(section: Place<'_>, value: &Value) -> bool {
     value.is_null() || matches!(section.view(value), View::Object(object) if object.is_empty())
 }

@@ -6,7 +6,7 @@
 //! Not here: the checks themselves (`schema::Check`, and `check` of each kind).
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,9 +36,11 @@ impl fmt::Display for FieldProblem {
 pub const PROBLEMS_MAX: usize = 1_000;
 
 /// Collects problems along a walk through an object.
+///
+/// Where the walk is, is written down only for problems, from the inside out, when it comes back: every write of every object is
+/// walked through, and next to none has one.
 #[derive(Debug, Default)]
 pub struct Problems {
-    path: String,
     found: Vec<FieldProblem>,
 }
 
@@ -49,21 +51,27 @@ impl Problems {
 
     /// Goes into a field for as long as `walk` runs.
     pub fn field<T>(&mut self, name: &str, walk: impl FnOnce(&mut Self) -> T) -> T {
-        let back = self.path.len();
-        push_field(&mut self.path, name);
+        let before = self.found.len();
         let result = walk(self);
-        self.path.truncate(back);
+        self.place(before, || field_step(name));
         result
     }
 
     /// Goes into an element of a list for as long as `walk` runs.
     pub fn index<T>(&mut self, index: usize, walk: impl FnOnce(&mut Self) -> T) -> T {
-        let back = self.path.len();
-        // Into the path itself: this is done for every element of every list that is checked.
-        let _ = write!(self.path, "[{index}]");
+        let before = self.found.len();
         let result = walk(self);
-        self.path.truncate(back);
+        self.place(before, || format!("[{index}]"));
         result
+    }
+
+    /// Says of the problems that were found since then that they are behind a step.
+    fn place(&mut self, since: usize, step: impl FnOnce() -> String) {
+        let found = &mut self.found[since..];
+        if !found.is_empty() {
+            let step = step();
+            found.iter_mut().for_each(|problem| problem.path.insert_str(0, &step));
+        }
     }
 
     /// Goes into each element of a list field in turn.
@@ -78,7 +86,7 @@ impl Problems {
     /// Something is wrong here.
     pub fn report(&mut self, message: impl Into<String>) {
         if self.found.len() < PROBLEMS_MAX {
-            self.found.push(FieldProblem { path: self.path.clone(), message: message.into() });
+            self.found.push(FieldProblem { path: String::new(), message: message.into() });
         }
     }
 
@@ -101,13 +109,12 @@ impl Problems {
 }
 
 /// Names that could be mistaken for something else are quoted: `.metadata.labels."example.com/tier"`.
-fn push_field(path: &mut String, name: &str) {
-    path.push('.');
+fn field_step(name: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if !name.is_empty() && name.chars().all(plain) {
-        path.push_str(name);
+        format!(".{name}")
     } else {
-        path.push_str(&serde_json::Value::from(name).to_string());
+        format!(".{}", serde_json::Value::from(name))
     }
 }
 

@@ -196,7 +196,7 @@ impl Coordinator {
         let (ttl, id) = (self.keeper.granted(ttl.into()), self.fresh_lease());
         let hold = Hold { holder: ask.holder.clone(), epoch, ttl, id };
         let status = object::taken(object::status(Some(&object)), &hold, queue, now);
-        let value = convert::encoded(&object::with_status(&object, &status, now)?);
+        let value = convert::encoded(&mut object::with_status(&object, &status, now)?);
         guards.extend(moment.guards(&ask.lease));
         let bytes = value.len();
         let (lease, holder) = (ask.lease.clone(), ask.holder.clone());
@@ -242,7 +242,7 @@ impl Coordinator {
     ) -> Result<bool, Refusal> {
         let (object, Base { mut guards, ops: base }) = self.object(ask, moment, now).await?;
         let status = LeaseStatus { queue, ..object::status(Some(&object)) };
-        let value = convert::encoded(&object::with_status(&object, &status, now)?);
+        let value = convert::encoded(&mut object::with_status(&object, &status, now)?);
         guards.extend(moment.guards(&ask.lease));
         let bytes = value.len();
         let mut ops = vec![Op::Put { key: object_key(&ask.lease), value, lease: LeaseId::NONE }];

@@ -20,10 +20,10 @@ pub fn commit(store: &Store, id: LeaseId, term: u64, now: Timestamp, observed: O
     let hold = moment.hold.as_ref().filter(|hold| hold.id == id)?;
     let before = moment.object()?;
     let status = object::ended(object::status(Some(before)), hold, observed, now);
-    let object = object::with_status(before, &status, now).ok()?;
+    let mut object = object::with_status(before, &status, now).ok()?;
     let author =
         Author { principal: PRINCIPAL.to_owned(), manager: object::MANAGER.to_owned(), ..Author::default() };
-    let put = Op::Put { key: object_key(&lease), value: convert::encoded(&object), lease: LeaseId::NONE };
+    let put = Op::Put { key: object_key(&lease), value: convert::encoded(&mut object), lease: LeaseId::NONE };
     let mut guards = vec![Guard::Term(term)];
     guards.extend(moment.guards(&lease));
     let ops = vec![Op::Vacate { lease: lease.clone(), epoch: hold.epoch }, put];

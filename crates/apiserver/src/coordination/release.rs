@@ -47,7 +47,7 @@ impl Coordinator {
             if let Some(before) = moment.object() {
                 let now = self.writer.clock.now();
                 let status = object::ended(object::status(Some(before)), hold, observed.clone(), now);
-                let value = convert::encoded(&object::with_status(before, &status, now)?);
+                let value = convert::encoded(&mut object::with_status(before, &status, now)?);
                 ops.push(Op::Put { key: object_key(&lease), value, lease: LeaseId::NONE });
             }
             let guards = moment.guards(&lease);

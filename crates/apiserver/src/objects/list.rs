@@ -1,11 +1,12 @@
 //! List: the objects of a kind, in pages of one revision.
 //!
 //! Without selectors a page is the next piece of the range, read at the list's revision. With selectors the index says
-//! which objects there are, and only those are read; where it cannot (an older revision, a later page, a kind too large
-//! for it), objects are looked at one after the other, a bounded number per page.
+//! which objects there are, and only those are read; where it cannot (a revision too old for it, a kind too large), objects are
+//! looked at one after the other, a bounded number per page.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use setpoint_api::raw::RawObject;
 use setpoint_api::raw::v1 as raw;
 use setpoint_api::setpoint::v1 as pb;
@@ -89,8 +90,8 @@ impl Reader {
     ) -> Result<Page, Refusal> {
         for _ in 0..OVERTAKEN_MAX {
             let settled = self.settle(at).await?;
-            let read = match self.indexed(scope, view, settled, limits.objects).await {
-                Some(selected) => self.read_selected(scope, selected, limits).await?,
+            let read = match self.indexed(scope, view, settled, "", limits.objects).await {
+                Some(selected) => self.read_selected(view, selected, limits).await?,
                 None => self.read_range(scope, view, settled, limits).await?,
             };
             match read {
@@ -109,6 +110,12 @@ impl Reader {
         view: &Arc<View>,
         limits: PageLimits,
     ) -> Result<Page, Refusal> {
+        let last = ObjectName::within_kind(&token.last).map_or("", |(_, name)| name);
+        let at = Settled::Exactly(token.revision);
+        if let Some(selected) = self.indexed(scope, view, at, last, limits.objects).await {
+            let read = self.read_selected(view, selected, limits).await?;
+            return read.map_err(|failure| self.read_failure(failure));
+        }
         let range = key::after(scope.range.clone(), &token.last);
         let (store, view) = (self.store.clone(), view.clone());
         let page = blocking(move || {
@@ -120,49 +127,52 @@ impl Reader {
         page.await?.map_err(|failure| self.read_failure(failure))
     }
 
-    /// What the index finds, if there is something to select by and it is, or soon will be, at the right revision.
+    /// What the index finds behind a `namespace/name`, if there is something to select by and it knows, or soon will know, the
+    /// right revision.
     pub(super) async fn indexed(
         &self,
         scope: &Scope,
         view: &View,
         settled: Settled,
+        after: &str,
         limit: usize,
     ) -> Option<Selected> {
         if view.selection.is_everything() || scope.is_one_object() {
             return None;
         }
-        let wanted = Wanted { namespace: scope.namespace.as_deref(), selection: &view.selection, limit };
-        let fresh_enough = match settled {
-            Settled::Newest => self.store.revision(),
-            Settled::Exactly(revision) => revision,
+        let wanted =
+            Wanted { namespace: scope.namespace.as_deref(), selection: &view.selection, after, limit };
+        let (fresh_enough, at) = match settled {
+            Settled::Newest => (self.store.revision(), None),
+            Settled::Exactly(revision) => (revision, Some(revision)),
         };
         tokio::time::timeout(self.limits.wait, self.index.reached(fresh_enough)).await.ok()?;
-        let selected = self.index.select(&scope.kind, &wanted)?;
-        let fits = settled == Settled::Newest || selected.revision == fresh_enough;
-        fits.then_some(selected)
+        self.index.select(&scope.kind, &wanted, at)
     }
 
     /// Reads what the index found.
     async fn read_selected(
         &self,
-        scope: &Scope,
+        view: &Arc<View>,
         selected: Selected,
         limits: PageLimits,
     ) -> Result<Result<Page, ReadFailure>, Refusal> {
-        let (store, kind) = (self.store.clone(), scope.kind.clone());
+        let (store, view) = (self.store.clone(), view.clone());
         blocking(move || {
-            let Selected { revision, names, mut more } = selected;
-            let (mut found, mut bytes) = (Vec::with_capacity(names.len()), 0);
+            let Selected { revision, names, mut more, sure } = selected;
+            let (mut found, mut bytes, mut last) = (Vec::with_capacity(names.len()), 0, None);
             for name in &names {
-                if bytes >= limits.bytes {
+                if found.len() == limits.objects || bytes >= limits.bytes {
                     more = true;
                     break;
                 }
-                let kv = read_one(&store, kind.name(), name, revision)?;
-                bytes += kv.value.len();
-                found.push(kv);
+                last = Some(name);
+                if let Some(kv) = read_one(&store, &view, name, revision, sure)? {
+                    bytes += kv.value.len();
+                    found.push(kv);
+                }
             }
-            let rest_after = found.last().filter(|_| more).map(|kv| kv.key.to_vec());
+            let rest_after = last.filter(|_| more).map(|name| key_of(&view, name).to_vec());
             Ok(Page { revision, found, rest_after, remaining: None })
         })
         .await
@@ -204,17 +214,26 @@ pub(super) fn open(
     }
 }
 
-/// One object at a revision at which the index knows that it is there.
+/// One object that the index found, at a revision. If that was not sure, none if it was not there, or not selected.
 pub(super) fn read_one(
     store: &Store,
-    kind: &str,
-    within_kind: &str,
+    view: &View,
+    name: &str,
     revision: Revision,
-) -> Result<KeyValue, ReadFailure> {
-    let (namespace, name) = within_kind.split_once('/').unwrap_or(("", within_kind));
-    let range = KeyRange::Single(ObjectName { kind, namespace, name }.key());
+    sure: bool,
+) -> Result<Option<KeyValue>, ReadFailure> {
+    let range = KeyRange::Single(key_of(view, name));
     let result = store.range(&Range { revision: revision.wire(), ..Range::latest(range) })?;
-    result.kvs.into_iter().next().ok_or(ReadFailure::Overtaken)
+    match result.kvs.into_iter().next() {
+        None if sure => Err(ReadFailure::Overtaken),
+        found => Ok(found.filter(|kv| sure || view.selects(&kv.key, &kv.value))),
+    }
+}
+
+/// The key of an object of the view's kind, from its `namespace/name`.
+fn key_of(view: &View, within_kind: &str) -> Bytes {
+    let (namespace, name) = within_kind.split_once('/').unwrap_or(("", within_kind));
+    ObjectName { kind: view.kind.name(), namespace, name }.key()
 }
 
 /// Takes what is selected out of a range, until the page is full or enough was looked at.

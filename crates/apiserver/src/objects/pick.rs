@@ -10,6 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 pub struct Picks {
     /// The place of this field among all that are wanted.
     wanted: Option<usize>,
+    /// The name as it stands in JSON, with its quotes.
+    quoted: String,
     below: BTreeMap<String, Picks>,
 }
 
@@ -19,6 +21,7 @@ impl Picks {
         let mut at = self;
         for name in path.split('.') {
             at = at.below.entry(name.to_owned()).or_default();
+            at.quoted = serde_json::Value::from(name).to_string();
         }
         at.wanted = Some(place);
     }
@@ -30,10 +33,23 @@ impl Picks {
     /// Puts each wanted value down as text. What is not there, is null, or is no single value stays as it is, and so does
     /// everything behind a place where the JSON cannot be read.
     pub fn pick(&self, json: &[u8], found: &mut [Option<String>]) {
-        if !self.is_empty() {
+        if !self.is_empty() && self.may_be_in(json) {
             let mut reader = serde_json::Deserializer::from_slice(json);
             let _ = Seed { picks: self, found }.deserialize(&mut reader);
         }
+    }
+
+    /// False if none of the names is there. Looking for a name costs a fraction of reading the JSON, and every change of every
+    /// object is looked through. A name may be written with escapes, so where there is one it is read.
+    fn may_be_in(&self, json: &[u8]) -> bool {
+        json.contains(&b'\\') || std::str::from_utf8(json).map_or(true, |json| self.is_named_in(json))
+    }
+
+    fn is_named_in(&self, json: &str) -> bool {
+        // The last name of a path is the one that is rare.
+        let below =
+            || self.below.values().any(|picks| picks.is_named_in(json) && json.contains(&picks.quoted));
+        self.wanted.is_some() || below()
     }
 }
 
@@ -136,6 +152,8 @@ mod tests {
         );
         assert_eq!(found(r#"{"b":"text","a":2.0}"#), "2.0|||||text");
         assert_eq!(found(r#"{"a":"q\"uote"}"#), "q\"uote|||||");
+        assert_eq!(found(r#"{"\u0061":"escaped"}"#), "escaped|||||");
+        assert_eq!(found(r#"{"c":1,"other":{"d":2}}"#), "|||||", "not where it should be");
         assert_eq!(found(r#"{"a":"kept","b":{"c":"#), "kept|||||");
         for nothing in ["", "[]", "7", "{", "\u{0}"] {
             assert_eq!(found(nothing), "|||||", "{nothing}");

@@ -133,3 +133,30 @@ async fn objects_that_came_before_their_kind_are_found() {
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), forgotten).await.expect("in time");
 }
+
+/// S: later pages of a list by a selector are found by the index, as they were at the list's revision.
+#[tokio::test(start_paused = true)]
+async fn later_pages_look_only_at_what_they_return_and_at_what_has_moved() {
+    let limits = ReadLimits { scanned_objects: 1, ..small_limits() };
+    let mut node = filled(limits, 64 << 20);
+    node.commit(vec![replica("0007".into(), "rare").put(), replica("0500".into(), "rare").put()]);
+    let mut page = pb::ListRequest {
+        kind: "Replica".into(),
+        label_selector: "app=rare".into(),
+        limit: 1,
+        ..Default::default()
+    };
+    let mut found = Vec::new();
+    for _ in 0..10 {
+        let answer: pb::ListResponse = decoded(&node.reader.list(page.clone()).await.expect("a page"));
+        found.extend(answer.objects.into_iter().map(|object| object.metadata.expect("metadata").name));
+        if answer.r#continue.is_empty() {
+            break;
+        }
+        page.r#continue = answer.r#continue;
+        // One leaves, one comes, one goes altogether, and one stays but changes: none of it is of the list's revision.
+        node.commit(vec![replica("0500".into(), "web").put(), replica("0600".into(), "rare").put()]);
+        node.commit(vec![replica("1100".into(), "rare").delete(), replica("0700".into(), "rare").put()]);
+    }
+    assert_eq!(found, ["0007", "0500", "1100"]);
+}

@@ -24,7 +24,7 @@ const PARTS: [&str; 2] = ["then", "else"];
 
 pub(super) fn kind(schema: &Value) -> Result<Topology, Vec<FieldProblem>> {
     let metadata_schema = metadata::schema();
-    let mut nodes = vec![Node { shape: Shape::Any, default: None, immutable: false }];
+    let mut nodes = vec![Node::ANY];
     let mut problems = Vec::new();
     let mut of = |root: &Value, name: Option<&str>| {
         let mut compiler = Compiler {
@@ -44,10 +44,25 @@ pub(super) fn kind(schema: &Value) -> Result<Topology, Vec<FieldProblem>> {
     let metadata = of(&metadata_schema, None).unwrap_or(NodeId::ANY);
     let spec = of(schema, Some("spec"));
     let status = of(schema, Some("status"));
-    let has_immutable = nodes.iter().any(|node| node.immutable);
-    let mut topology = Topology { nodes, metadata, spec, status, has_immutable };
+    spread_immutable(&mut nodes);
+    let mut topology = Topology { nodes, metadata, spec, status };
     super::defaults::settle(&mut topology, &mut problems);
     if problems.is_empty() { Ok(topology) } else { Err(problems) }
+}
+
+/// Notes for every node whether something at or below it is immutable. Types may be recursive, so nodes are followed upwards
+/// from what is.
+fn spread_immutable(nodes: &mut [Node]) {
+    let mut above: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        node.shape.below().for_each(|NodeId(below)| above[below].push(index));
+    }
+    let mut left: Vec<usize> = (0..nodes.len()).filter(|index| nodes[*index].immutable).collect();
+    while let Some(index) = left.pop() {
+        if !std::mem::replace(&mut nodes[index].immutable_within, true) {
+            left.extend(&above[index]);
+        }
+    }
 }
 
 struct Compiler<'s> {
@@ -91,14 +106,14 @@ impl<'s> Compiler<'s> {
         if self.nodes.len() >= NODES_MAX {
             if self.nodes.len() == NODES_MAX {
                 self.wrong(path, format!("is one place too many for a schema: at most {NODES_MAX}"));
-                self.nodes.push(Node { shape: Shape::Any, default: None, immutable: false });
+                self.nodes.push(Node::ANY);
             }
             return NodeId::ANY;
         }
         let node = NodeId(self.nodes.len());
         let immutable = parts.iter().any(|part| flag(part, "x-setpoint-immutable"));
         let default = parts.iter().find_map(|part| part.get("default")).filter(|value| !value.is_null());
-        self.nodes.push(Node { shape: Shape::Any, default: default.cloned(), immutable });
+        self.nodes.push(Node { default: default.cloned(), immutable, ..Node::ANY });
         self.known.insert(identity, node);
         let shape = self.shape(&parts, path);
         self.nodes[node.0].shape = shape;

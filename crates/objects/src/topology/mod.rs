@@ -31,8 +31,6 @@ pub struct Topology {
     metadata: NodeId,
     spec: Option<NodeId>,
     status: Option<NodeId>,
-    /// Most kinds have no immutable field, and then nobody has to look.
-    has_immutable: bool,
 }
 
 /// A place in the shape.
@@ -50,6 +48,13 @@ struct Node {
     /// With the defaults of its own fields filled in.
     default: Option<Value>,
     immutable: bool,
+    /// It or something below it is. Most places have none, and then nobody has to look.
+    immutable_within: bool,
+}
+
+impl Node {
+    /// Of what nothing is said.
+    const ANY: Self = Self { shape: Shape::Any, default: None, immutable: false, immutable_within: false };
 }
 
 /// What is at a place.
@@ -69,6 +74,19 @@ pub enum Shape {
         items: NodeId,
         merge: ListMerge,
     },
+}
+
+impl Shape {
+    /// The nodes of what is in it.
+    fn below(&self) -> impl Iterator<Item = NodeId> {
+        let (named, other) = match self {
+            Self::Any | Self::Scalar => (None, None),
+            Self::Object { fields, rest: Rest::Unknown, .. } => (Some(fields), None),
+            Self::Object { fields, rest: Rest::Each(each), .. } => (Some(fields), Some(*each)),
+            Self::List { items, .. } => (None, Some(*items)),
+        };
+        named.into_iter().flat_map(|fields| fields.values().copied()).chain(other)
+    }
 }
 
 /// Fields beside the named ones.
@@ -122,10 +140,6 @@ impl Topology {
         self.spec.is_some()
     }
 
-    pub fn has_immutable(&self) -> bool {
-        self.has_immutable
-    }
-
     /// Of the document `{"metadata": …, "spec": …, "status": …}`.
     pub fn section(&self, name: &str) -> NodeId {
         match name {
@@ -166,5 +180,10 @@ impl Topology {
 
     pub fn is_immutable(&self, node: NodeId) -> bool {
         self.nodes.get(node.0).is_some_and(|node| node.immutable)
+    }
+
+    /// Whether something here or below never changes.
+    pub fn has_immutable(&self, node: NodeId) -> bool {
+        self.nodes.get(node.0).is_some_and(|node| node.immutable_within)
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::create::{Fresh, new_metadata};
-use super::draft::{Draft, Settled, fill_defaults, settle_fields};
+use super::draft::{Draft, Settled, fill_silently, settle_fields};
 use super::{
     Context, Incoming, Kind, check_conditions, check_no_conditions, key::settle_key, not_found,
     settle_sections,
@@ -83,7 +83,7 @@ pub fn apply<'a>(
     };
     put_back(&mut object, document)?;
     object.metadata.managed_fields = managed;
-    fill_defaults(kind, &mut object, subresource)?;
+    fill_silently(kind, &mut object, subresource)?;
     settle_sections(&mut object);
     let (kind, owners, time_ms) = (*kind, context.owners, context.time_ms);
     Ok(Draft { kind, before: stored, object, subresource, warnings, found, taken, owners, manager, time_ms })

@@ -1,6 +1,6 @@
 //! Create: an object that is not there yet.
 
-use super::draft::{Draft, Settled, fill_new, own_all, settle_fields};
+use super::draft::{Draft, Settled, fill_silently, own_all, settle_fields};
 use super::{Context, Incoming, Kind, check_no_conditions, described, key::settle_key};
 use crate::managed::Writer;
 use crate::object::{Metadata, Object, Operation, Subresource};
@@ -42,7 +42,7 @@ pub fn create<'a>(
         time_ms: context.time_ms,
     };
     own_all(kind, &mut object, &writer);
-    fill_new(kind, &mut object)?;
+    fill_silently(kind, &mut object, Subresource::Main)?;
     Ok(Draft {
         kind: *kind,
         before: None,

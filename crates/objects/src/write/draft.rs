@@ -48,6 +48,12 @@ impl Outcome {
             Self::Put(object) | Self::Unchanged(object) | Self::Gone(object) => object,
         }
     }
+
+    pub fn object_mut(&mut self) -> &mut Object {
+        match self {
+            Self::Put(object) | Self::Unchanged(object) | Self::Gone(object) => object,
+        }
+    }
 }
 
 /// A finished write.
@@ -92,7 +98,7 @@ impl Draft<'_> {
         }
         keep_servers_metadata(&old, &mut self.object);
         self.settle_mutated(by, &old);
-        let filled = fill_defaults(&self.kind, &mut self.object, self.subresource)?;
+        let filled = fill_defaults(&self.kind, &mut self.object, self.subresource, &old)?;
         let writer = Writer {
             manager: self.manager,
             operation: Operation::Update,
@@ -264,23 +270,38 @@ pub(super) struct Settled {
     pub found: Vec<FieldProblem>,
 }
 
-/// Fills defaults into the main part of a new object, where nobody has to know which fields they are.
-pub(super) fn fill_new(kind: &Kind<'_>, object: &mut Object) -> Result<(), Refusal> {
-    let filled = default::fill_silently(&mut object.spec, kind.topology, kind.topology.spec());
-    filled.map_err(|error| Refusal::invalid(vec![error.problem(".spec")]))
+/// Fills defaults into one part of an object, where nobody has to know which fields they are.
+pub(super) fn fill_silently(
+    kind: &Kind<'_>,
+    object: &mut Object,
+    subresource: Subresource,
+) -> Result<(), Refusal> {
+    let topology = kind.topology;
+    let (section, value, node) = match subresource {
+        Subresource::Main => (".spec", &mut object.spec, topology.spec()),
+        Subresource::Status if object.status.is_null() => return Ok(()),
+        Subresource::Status => (".status", &mut object.status, topology.status()),
+    };
+    let filled = default::fill_silently(value, topology, node);
+    filled.map_err(|error| Refusal::invalid(vec![error.problem(section)]))
 }
 
-/// Fills defaults into one part of an object, and says which fields they are.
+/// Fills defaults into one part of an object, and says which of them may differ from what was there before.
 pub(super) fn fill_defaults(
     kind: &Kind<'_>,
     object: &mut Object,
     subresource: Subresource,
+    before: &Object,
 ) -> Result<FieldSet, Refusal> {
     let topology = kind.topology;
     let (name, below) = match subresource {
-        Subresource::Main => ("spec", default::fill(&mut object.spec, topology, topology.spec())),
+        Subresource::Main => {
+            ("spec", default::fill(&mut object.spec, topology, topology.spec(), &before.spec))
+        }
         Subresource::Status if object.status.is_null() => return Ok(FieldSet::new()),
-        Subresource::Status => ("status", default::fill(&mut object.status, topology, topology.status())),
+        Subresource::Status => {
+            ("status", default::fill(&mut object.status, topology, topology.status(), &before.status))
+        }
     };
     let below = below.map_err(|error| Refusal::invalid(vec![error.problem(&format!(".{name}"))]))?;
     let mut filled = FieldSet::new();
@@ -290,6 +311,9 @@ pub(super) fn fill_defaults(
 
 /// A field that fell back to its default is no longer its owner's, but not the writer's either.
 pub(super) fn undecided(mut changes: Changes, filled: &FieldSet) -> Changes {
+    if filled.is_empty() {
+        return changes;
+    }
     changes.gone.add(changes.set.intersection(filled));
     changes.set = changes.set.difference(filled);
     changes

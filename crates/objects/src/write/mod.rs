@@ -124,8 +124,8 @@ fn not_found(kind: &Kind<'_>, metadata: &Metadata) -> Refusal {
 /// The conditions a request may name: empty and 0 are none.
 fn check_conditions(stored: &Object, uid: &str, revision: u64) -> Result<(), Refusal> {
     let at = stored.metadata.revision;
-    let object = described(&stored.kind, &stored.metadata);
     if !uid.is_empty() && uid != stored.metadata.uid {
+        let object = described(&stored.kind, &stored.metadata);
         let found = &stored.metadata.uid;
         let message = format!(
             "{object} has the uid {found}, not {uid}: it was deleted and created anew. Read it and decide again."
@@ -137,6 +137,7 @@ fn check_conditions(stored: &Object, uid: &str, revision: u64) -> Result<(), Ref
         .at_revision(at));
     }
     if revision != 0 && revision != at {
+        let object = described(&stored.kind, &stored.metadata);
         let message = format!(
             "{object} is at revision {at}, not {revision}: somebody changed it. Read it and make your change again."
         );

@@ -54,7 +54,7 @@ pub(super) fn replace<'a>(
     }
     let Settled { warnings, found } =
         settle_fields(kind, &mut object, subresource, incoming.repeated, context.validation);
-    let filled = fill_defaults(kind, &mut object, subresource)?;
+    let filled = fill_defaults(kind, &mut object, subresource, before)?;
     let changes = undecided(between(kind, Some(before), &object, subresource), &filled);
     let writer = Writer { manager, operation: Operation::Update, subresource, time_ms: context.time_ms };
     own(&mut object, changes, &writer);

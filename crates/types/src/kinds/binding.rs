@@ -5,9 +5,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::kind::{Column, KindInfo, KindType};
-use crate::object::{Condition, Evidence};
+use crate::object::{Condition, Evidence, read};
 use crate::quantity::Amounts;
 use crate::{Epoch, Generation, Problems, Revision, Timestamp, Uid};
 
@@ -168,7 +169,8 @@ impl KindType for Binding {
         }
     }
 
-    fn check_status_change(old: &BindingStatus, new: &BindingStatus, problems: &mut Problems) {
+    fn check_status_change(old: &Value, new: &BindingStatus, problems: &mut Problems) {
+        let Ok(old) = read::<BindingStatus>(".status", old) else { return };
         if !old.state.may_become(new.state) {
             problems.report_at("state", format!("cannot go from {:?} to {:?}", old.state, new.state));
         }

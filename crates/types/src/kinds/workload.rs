@@ -4,6 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::rollout::Rollout;
 use super::template::{ReplicaTemplate, RestartPolicy};
@@ -97,8 +98,9 @@ impl KindType for Workload {
         }
     }
 
-    fn check_change(old: &WorkloadSpec, new: &WorkloadSpec, problems: &mut Problems) {
-        if old.batch.is_some() != new.batch.is_some() {
+    fn check_change(old: &Value, new: &WorkloadSpec, problems: &mut Problems) {
+        let was_batch = old.get("batch").is_some_and(|batch| !batch.is_null());
+        if was_batch != new.batch.is_some() {
             problems.report_at("batch", "cannot be added or removed: make another workload");
         }
     }

@@ -32,6 +32,8 @@ pub struct Selected {
     /// `namespace/name`, in order.
     pub names: Vec<Arc<str>>,
     pub more: bool,
+    /// False if some of it was perhaps not there at the revision, or not selected.
+    pub sure: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,17 +61,18 @@ impl Index {
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= revision).await;
     }
 
-    /// None if it does not know the kind, or knows it with other fields: then a scan finds out.
-    pub fn select(&self, kind: &Kind, wanted: &Wanted<'_>) -> Option<Selected> {
+    /// What is selected at a revision, or at its own if none is named. None if it does not know the kind, or knows it with
+    /// other fields, or not so far back: then a scan finds out.
+    pub fn select(&self, kind: &Kind, wanted: &Wanted<'_>, at: Option<Revision>) -> Option<Selected> {
         let inner = self.inner.read();
-        if inner.revision.is_none() {
+        let index = inner.kinds.get(kind.name())?.as_ref()?;
+        if inner.revision.is_none() || *index.fields() != kind.fields {
             return None;
         }
-        let (names, more) = match inner.kinds.get(kind.name()) {
-            Some(Some(index)) if *index.fields() == kind.fields => index.select(wanted),
-            Some(_) | None => return None,
-        };
-        Some(Selected { revision: inner.revision, names, more })
+        let revision = at.unwrap_or(inner.revision);
+        let sure = revision == inner.revision;
+        let (names, more) = if sure { index.select(wanted) } else { index.select_at(wanted, revision)? };
+        Some(Selected { revision, names, more, sure })
     }
 
     pub fn revision(&self) -> Revision {
@@ -88,7 +91,7 @@ impl Index {
     /// Applies everything between its revision and `until`.
     pub(super) fn update(&self, updates: Vec<Update>, until: Revision) {
         let mut inner = self.inner.write();
-        inner.apply(updates, self.bytes_max);
+        inner.apply(updates, until, self.bytes_max);
         inner.revision = until;
         drop(inner);
         self.announce(until);
@@ -97,14 +100,16 @@ impl Index {
     /// Puts what was built anew in the place of everything.
     pub(super) fn replace(&self, built: Draft, revision: Revision) {
         let Draft { mut inner } = built;
+        inner.follow(revision);
         inner.revision = revision;
         *self.inner.write() = inner;
         self.announce(revision);
     }
 
     /// Puts kinds that were read by themselves, at the revision it is at, beside or in the place of those it has.
-    pub(super) fn add(&self, read: Draft) {
+    pub(super) fn add(&self, mut read: Draft) {
         let mut inner = self.inner.write();
+        read.inner.follow(inner.revision);
         inner.kinds.extend(read.inner.kinds);
         inner.keep_within(self.bytes_max);
     }
@@ -135,22 +140,27 @@ impl Draft {
     }
 
     pub fn add(&mut self, updates: Vec<Update>, bytes_max: usize) {
-        self.inner.apply(updates, bytes_max);
+        self.inner.apply(updates, Revision::NONE, bytes_max);
     }
 }
 
 impl Inner {
-    fn apply(&mut self, updates: Vec<Update>, bytes_max: usize) {
+    /// What was read is complete up to a revision.
+    fn follow(&mut self, from: Revision) {
+        self.kinds.values_mut().flatten().for_each(|index| index.follow(from));
+    }
+
+    fn apply(&mut self, updates: Vec<Update>, until: Revision, bytes_max: usize) {
         for update in updates {
             match update {
                 Update::Put { kind, name, attributes } => {
                     if let Some(Some(index)) = self.kinds.get_mut(kind.name()) {
-                        index.put(&name, &attributes);
+                        index.put(&name, &attributes, until);
                     }
                 }
                 Update::Remove { kind, name } => {
                     if let Some(Some(index)) = self.kinds.get_mut(&kind) {
-                        index.remove(&name);
+                        index.remove(&name, until);
                     }
                 }
             }

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use setpoint_types::Revision;
+
+use super::moved::Moved;
 use crate::objects::attributes::{Attributes, SelectableFields};
 use crate::objects::selection::{Attribute, Requirement, Selectable, Selection, Test};
 
@@ -23,6 +26,7 @@ pub struct KindIndex {
     labels: HashMap<Arc<str>, Values>,
     /// By the place of the field.
     by_field: Vec<Values>,
+    moved: Moved,
     bytes: usize,
 }
 
@@ -49,6 +53,8 @@ pub struct Wanted<'a> {
     /// None for all.
     pub namespace: Option<&'a str>,
     pub selection: &'a Selection,
+    /// Only what comes behind this `namespace/name`.
+    pub after: &'a str,
     /// At most so many, in the order of their keys.
     pub limit: usize,
 }
@@ -68,8 +74,14 @@ impl KindIndex {
             terms: Numbered::default(),
             labels: HashMap::new(),
             by_field,
+            moved: Moved::default(),
             bytes: 0,
         }
+    }
+
+    /// It has everything up to a revision, and follows from there.
+    pub fn follow(&mut self, from: Revision) {
+        self.moved.follow(from);
     }
 
     /// The fields it knows.
@@ -83,27 +95,34 @@ impl KindIndex {
 
     /// About how much memory it takes.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.moved.bytes()
     }
 
-    pub fn put(&mut self, name: &str, attributes: &Attributes) {
+    /// What an object has at a revision, or had a little before it.
+    pub fn put(&mut self, name: &str, attributes: &Attributes, at: Revision) {
         // Most changes alter neither labels nor selectable fields.
         if self.names.get(name).is_some_and(|number| self.has_terms(*number, attributes)) {
             return;
         }
-        self.remove(name);
+        let known = self.names.contains_key(name);
+        self.remove(name, at);
         let number = self.insert(name);
         let labels = attributes.labels.iter().map(|(key, value)| (Ok(key.as_str()), value.as_str()));
         let fields = attributes.fields.iter().enumerate().map(|(place, value)| (Err(place), value.as_str()));
         let terms: Vec<_> = labels.chain(fields).map(|(of, value)| self.link(number, of, value)).collect();
         if let Some(entry) = self.objects.get_mut(number) {
             entry.terms = terms.into();
+            // What was there has just been noted.
+            if !known {
+                self.moved.note(&entry.name, at);
+            }
         }
     }
 
-    pub fn remove(&mut self, name: &str) {
+    pub fn remove(&mut self, name: &str, at: Revision) {
         let Some(number) = self.names.remove(name) else { return };
         let Some(entry) = self.objects.remove(number) else { return };
+        self.moved.note(&entry.name, at);
         self.bytes -= OBJECT_BYTES + name.len();
         for term in entry.terms {
             self.unlink(number, term);
@@ -116,14 +135,17 @@ impl KindIndex {
         let prefix = wanted.namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
         let mut look = |number: ObjectNumber| {
             let Some(entry) = self.objects.get(number) else { return };
-            if entry.name.starts_with(&prefix) && wanted.selection.selects(&Indexed { index: self, entry }) {
+            if *entry.name > *wanted.after
+                && entry.name.starts_with(&prefix)
+                && wanted.selection.selects(&Indexed { index: self, entry })
+            {
                 found.push(entry);
             }
         };
         match self.narrowest(wanted.selection) {
             Some(terms) => terms.iter().flat_map(|term| &term.objects).copied().for_each(&mut look),
             None => {
-                let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+                let from = (Bound::Included(prefix.as_str().max(wanted.after)), Bound::Unbounded);
                 let named = self.names.range::<str, _>(from);
                 named.take_while(|(name, _)| name.starts_with(&prefix)).for_each(|(_, number)| look(*number));
             }
@@ -132,6 +154,21 @@ impl KindIndex {
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let more = found.len() > wanted.limit;
         (found.into_iter().take(wanted.limit).map(|entry| entry.name.clone()).collect(), more)
+    }
+
+    /// What may have been wanted at an older revision, in order; and whether there is more. What has moved since then is among
+    /// it, whether it was selected or not. None if that is not known any more.
+    pub fn select_at(&self, wanted: &Wanted<'_>, at: Revision) -> Option<(Vec<Arc<str>>, bool)> {
+        let moved = self.moved.after(at)?;
+        let (names, more) = self.select(wanted);
+        let prefix = wanted.namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        // What lies behind the last one is for the next page.
+        let end = names.last().filter(|_| more).cloned();
+        let mut all: BTreeSet<Arc<str>> = names.into_iter().collect();
+        all.extend(moved.into_iter().filter(|name| {
+            **name > *wanted.after && name.starts_with(&prefix) && end.as_ref().is_none_or(|end| name <= end)
+        }));
+        Some((all.into_iter().collect(), more))
     }
 
     /// The requirement that the fewest objects meet, as the terms that meet it. None if no requirement is for a value.
@@ -359,29 +396,33 @@ mod tests {
             changes in prop::collection::vec((0..12usize, prop::option::weighted(0.8, attributes())), 1..60),
             selections in prop::collection::vec(prop::collection::vec(requirement(), 0..4), 1..8),
             namespace in prop::sample::select(vec![None, Some("a"), Some("a-b"), Some("none")]),
+            after in prop::sample::select(vec!["", "a/o1", "a-b/o0", "b/o9"]),
             limit in prop::sample::select(vec![0, 1, 3, usize::MAX]),
         ) {
             let mut index = KindIndex::new(SelectableFields::new(["spec.a", "status.b"]));
             let mut model = BTreeMap::new();
+            let at = Revision::INITIAL;
             for (object, attributes) in changes {
                 let name = format!("{}/o{}", ["a", "a-b", "b"][object % 3], object / 3);
                 match attributes {
                     Some(attributes) => {
-                        index.put(&name, &attributes);
+                        index.put(&name, &attributes, at);
                         model.insert(name, attributes);
                     }
                     None => {
-                        index.remove(&name);
+                        index.remove(&name, at);
                         model.remove(&name);
                     }
                 }
             }
             prop_assert_eq!(index.len(), model.len());
             for selection in selections.into_iter().map(Selection::of) {
-                let (found, more) = index.select(&Wanted { namespace, selection: &selection, limit });
+                let wanted = Wanted { namespace, selection: &selection, after, limit };
+                let (found, more) = index.select(&wanted);
                 let all: Vec<_> = model.iter().filter(|(name, attributes)| {
                     let (place, name) = name.split_once('/').unwrap();
                     namespace.is_none_or(|namespace| namespace == place)
+                        && format!("{place}/{name}").as_str() > after
                         && selection.selects(&Named { attributes, namespace: place, name })
                 }).map(|(name, _)| name.as_str()).collect();
                 let expected: Vec<_> = all.iter().copied().take(limit).collect();
@@ -389,7 +430,7 @@ mod tests {
                 prop_assert_eq!(more, all.len() > limit);
             }
             for name in model.keys() {
-                index.remove(name);
+                index.remove(name, at);
             }
             prop_assert_eq!((index.bytes(), index.len(), index.labels.len()), (0, 0, 0));
             prop_assert!(index.by_field.iter().all(HashMap::is_empty));

@@ -26,8 +26,8 @@ pub struct Initial {
 pub enum Source {
     /// All of a range; what is not selected is left out.
     Range(Pages),
-    /// Those the index found, as `namespace/name`.
-    Found(std::vec::IntoIter<Arc<str>>),
+    /// Those the index found, as `namespace/name`; and whether it is sure of them.
+    Found { names: std::vec::IntoIter<Arc<str>>, sure: bool },
 }
 
 struct Chunk {
@@ -91,14 +91,15 @@ impl Reading {
                 chosen.extend(page.kvs.into_iter().filter(|kv| self.view.selects(&kv.key, &kv.value)));
                 page.last
             }
-            Source::Found(names) => {
+            Source::Found { names, sure } => {
                 while chosen.len() < self.max.keys
                     && bytes < self.max.bytes
                     && let Some(name) = names.next()
                 {
-                    let kv = read_one(&self.store, self.view.kind.name(), &name, self.revision)?;
-                    bytes += kv.key.len() + kv.value.len();
-                    chosen.push(kv);
+                    if let Some(kv) = read_one(&self.store, &self.view, &name, self.revision, *sure)? {
+                        bytes += kv.key.len() + kv.value.len();
+                        chosen.push(kv);
+                    }
                 }
                 names.len() == 0
             }

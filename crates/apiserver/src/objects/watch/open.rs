@@ -15,6 +15,7 @@ use crate::objects::event::View;
 use crate::objects::feed::Feed;
 use crate::objects::freshness::{At, Settled};
 use crate::objects::get::part;
+use crate::objects::index::Selected;
 use crate::objects::list;
 use crate::objects::reader::{OVERTAKEN_MAX, Reader, blocking};
 use crate::objects::scope::Scope;
@@ -110,9 +111,12 @@ impl Reader {
     async fn start_with_state(&self, at: At, scope: &Scope, view: &Arc<View>) -> Result<Initial, Refusal> {
         for _ in 0..OVERTAKEN_MAX {
             let settled = self.settle(at).await?;
-            let found = self.indexed(scope, view, settled, FOUND_MAX).await.filter(|found| !found.more);
+            let found = self.indexed(scope, view, settled, "", FOUND_MAX).await.filter(|found| !found.more);
             let (revision, source) = match found {
-                Some(found) => (found.revision, Source::Found(found.names.into_iter())),
+                Some(found) => {
+                    let Selected { revision, names, sure, .. } = found;
+                    (revision, Source::Found { names: names.into_iter(), sure })
+                }
                 None => {
                     let (store, range) = (self.store.clone(), scope.range.clone());
                     match blocking(move || list::open(&store, range, settled)).await? {

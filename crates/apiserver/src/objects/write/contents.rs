@@ -300,9 +300,9 @@ pub fn standing(key: &Metadata, space: Option<Object>) -> Result<Option<Change>,
             let text = format!("the namespace {} is being deleted; take another one", key.namespace);
             Err(Refusal::new(Reason::Conflict, text).about(name))
         }
-        Some(found) => {
+        Some(mut found) => {
             let read_at = Revision::new(found.metadata.revision);
-            let made: Option<Bytes> = read_at.is_none().then(|| convert::encoded(&found));
+            let made: Option<Bytes> = read_at.is_none().then(|| convert::encoded(&mut found));
             Ok(Some(Change { key: name.key(), read_at, op: made.map(KeyOp::Put) }))
         }
     }

@@ -308,7 +308,7 @@ impl Writer {
         };
         let decision = intent.decide(&kind.for_rules(), key, stored, case.fresh, &context)?;
         let asked = Asked::new(&case.rules.policies, options, stored, case.namespace);
-        let (outcome, warnings, taken) = match decision {
+        let (mut outcome, warnings, taken) = match decision {
             Decision::Final(mut outcome) => {
                 self.tell(&mut outcome, stored, context.time_ms);
                 let warnings = asked.judge(None, false, budget)?;
@@ -330,7 +330,7 @@ impl Writer {
                 (done.outcome, [done.warnings, said].concat(), done.taken)
             }
         };
-        let encoded = convert::encoded(outcome.object());
+        let encoded = convert::encoded(outcome.object_mut());
         if encoded.len() > self.limits.object_bytes {
             let (has, most) = (encoded.len(), self.limits.object_bytes);
             let text =
