@@ -43,7 +43,10 @@ impl Reconciler for Pools {
     type Plan = Plan;
 
     async fn observe(&self, run: &Run) -> Result<Option<Observed>, ReconcileError> {
-        let moment = self.informers.joint().with(&self.pools).with(&self.parts).snapshot().await;
+        // A joint moment is as old as the slowest cache: it must not be older than what woke the key, or that would be missed.
+        let newest = self.pools.revision().max(self.parts.revision()).unwrap_or_default();
+        let joint = self.informers.joint().with(&self.pools).with(&self.parts);
+        let moment = joint.snapshot_at_least(newest).await;
         let moment = moment.map_err(ReconcileError::retry)?;
         let (Some(pools), Some(parts)) = (moment.of(&self.pools), moment.of(&self.parts)) else {
             return Ok(None);

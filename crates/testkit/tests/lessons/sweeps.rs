@@ -5,12 +5,12 @@ use setpoint_testkit::{Plan, examine, replay, sweep};
 use tokio_util::sync::CancellationToken;
 
 use crate::ours::ours;
-use crate::stage::{delete, scenario};
+use crate::stage::scenario;
 use crate::weak::{create_some, every_few_seconds, missing, tell, trim};
 
 #[test]
 fn ours_survives_everything() {
-    sweep(&scenario(ours).step("delete", |client| async move { delete(client, "web").await }));
+    sweep(&scenario(ours));
 }
 
 async fn weak(client: Client, stop: CancellationToken) {
