@@ -30,6 +30,19 @@ impl Key {
         ObjectKey::new(kind, self.namespace(), self.name())
     }
 
+    /// The same in every process and every build, unlike `Hash`: replicas of a controller have to agree which of them a key
+    /// belongs to.
+    pub fn stable_hash(&self) -> u64 {
+        // FNV-1a, and a last round that spreads its weak high bits.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in self.0.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        hash ^= hash >> 32;
+        hash = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        hash ^ (hash >> 32)
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
