@@ -73,10 +73,8 @@ impl<P: Provider> Reconciler for Publisher<P> {
             Step::Publish { entry, instead_of } => self.provider.publish(entry, instead_of).await?,
             Step::Retract => self.provider.retract(&record.metadata.uid).await?,
             Step::Guard | Step::CleanUp => {
-                let take_back = |record: &Typed<DnsRecord>| {
-                    let uid = record.metadata.uid.clone();
-                    async move { self.provider.retract(&uid).await.map_err(ReconcileError::from) }
-                };
+                let take_back =
+                    async { self.provider.retract(&record.metadata.uid).await.map_err(ReconcileError::from) };
                 self.finalizer.guard(&api, &record, take_back).await?;
             }
         }

@@ -34,7 +34,7 @@ pub struct Delta {
     pub before: Option<Entry>,
     pub after: Option<Entry>,
     pub last: Option<Entry>,
-    pub(super) author: Option<Bytes>,
+    pub(crate) author: Option<Bytes>,
 }
 
 impl Delta {

@@ -41,7 +41,7 @@ struct State {
     revision: u64,
     objects: BTreeMap<Name, pb::Object>,
     /// Who applied which conditions.
-    applied: BTreeMap<(Name, String), Vec<String>>,
+    applied: BTreeMap<(Name, String), Vec<Value>>,
     log: Vec<pb::WatchEvent>,
     leases: Leases,
     asked: Vec<Asked>,
@@ -217,11 +217,11 @@ impl Store {
             Part::Conditions => {
                 let wanted: Value = serde_json::from_slice(&sent.status).unwrap_or_default();
                 let wanted = wanted["conditions"].as_array().cloned().unwrap_or_default();
-                let types = |list: &[Value]| list.iter().map(|it| it["type"].to_string()).collect::<Vec<_>>();
+                let types = |list: &[Value]| list.iter().map(|it| it["type"].clone()).collect::<Vec<_>>();
                 let had = state.applied.insert((name.clone(), options.manager.clone()), types(&wanted));
                 let mut status: Value = serde_json::from_slice(&object.status).unwrap_or(json!({}));
                 let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-                conditions.retain(|it| !had.iter().flatten().any(|had| *had == it["type"].to_string()));
+                conditions.retain(|it| !had.iter().flatten().any(|had| *had == it["type"]));
                 conditions.extend(wanted);
                 status["conditions"] = Value::Array(conditions);
                 object.status = status.to_string().into();
