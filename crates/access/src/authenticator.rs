@@ -13,7 +13,7 @@ use setpoint_types::Timestamp;
 
 use crate::bearer::{self, BearerProblem};
 use crate::certificate::{CertificateProblem, Identity};
-use crate::principal::Principal;
+use crate::proof::{By, Proof};
 use crate::token::{TokenRefusal, TokenTable};
 
 /// Certificates that are in use at a time and need not be read again. One takes about a kilobyte.
@@ -54,18 +54,29 @@ impl Authenticator {
         leaf: Option<&[u8]>,
         headers: &HeaderMap,
         now: Timestamp,
-    ) -> Result<Principal, Refusal> {
+    ) -> Result<Proof, Refusal> {
         if let Some(token) = bearer::token(headers)? {
             let tokens = self.tokens.read().clone();
-            return Ok(tokens.identify(token, now)?);
+            let (id, principal) = tokens.identify(token, now)?;
+            return Ok(Proof { principal, by: By::Token(id) });
         }
         match leaf {
             Some(leaf) => self.certificate(leaf, now).map_err(Refusal::Certificate),
-            None => Ok(Principal::anonymous()),
+            None => Ok(Proof::none()),
         }
     }
 
-    fn certificate(&self, leaf: &[u8], now: Timestamp) -> Result<Principal, CertificateProblem> {
+    /// Whether a proof is still good: its token was not revoked, and neither has expired.
+    pub fn check(&self, proof: &Proof, now: Timestamp) -> Result<(), Refusal> {
+        match proof.by {
+            By::Nothing => Ok(()),
+            By::Certificate { until } if now <= until => Ok(()),
+            By::Certificate { .. } => Err(Refusal::Certificate(CertificateProblem::Expired)),
+            By::Token(id) => Ok(self.tokens.read().check(id, &proof.principal, now)?),
+        }
+    }
+
+    fn certificate(&self, leaf: &[u8], now: Timestamp) -> Result<Proof, CertificateProblem> {
         let identity = match self.certificates.get(leaf) {
             Some(identity) => identity,
             None => {
@@ -77,6 +88,6 @@ impl Authenticator {
             }
         };
         identity.check(now)?;
-        Ok(identity.principal)
+        Ok(Proof { by: By::Certificate { until: identity.not_after }, principal: identity.principal })
     }
 }

@@ -13,7 +13,7 @@ use crate::principal::{NameProblem, Principal};
 pub struct Identity {
     pub principal: Principal,
     not_before: Timestamp,
-    not_after: Timestamp,
+    pub not_after: Timestamp,
 }
 
 /// Why a certificate names nobody.

@@ -14,6 +14,7 @@ mod certificate;
 mod flow;
 pub mod pki;
 mod principal;
+mod proof;
 mod rbac;
 mod token;
 
@@ -29,6 +30,7 @@ pub use flow::{
 pub use principal::{
     ADMINS, AUTHENTICATED, CONTROLLERS, Class, NODES, NameProblem, Principal, UNAUTHENTICATED,
 };
+pub use proof::Proof;
 pub use rbac::{
     Authorizer, CLUSTER, Decision, Denial, EVERYTHING, Holder, KEYS, LEDGERS, Name, Need, Permission, Policy,
     PolicyProblem, ReservedKeys, Role, RoleBinding, Rule, Source, Target, Verb, builtin_roles, key_delete,

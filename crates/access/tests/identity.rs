@@ -47,7 +47,7 @@ fn bearing(token: &str) -> HeaderMap {
 }
 
 fn by_certificate(leaf: &[u8], now: Timestamp) -> Result<Principal, Refusal> {
-    authenticator().0.identify(Some(leaf), &HeaderMap::new(), now)
+    authenticator().0.identify(Some(leaf), &HeaderMap::new(), now).map(|proof| proof.principal)
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn a_token_counts_before_a_certificate_and_a_wrong_one_before_none() {
     let (authenticator, token) = authenticator();
     let leaf = signed("jane", None);
     let ci = authenticator.identify(Some(&leaf), &bearing(&token), NOW).expect("identified");
-    assert_eq!(ci.as_str(), "user:ci");
+    assert_eq!(ci.principal.as_str(), "user:ci");
     let anonymous = authenticator.identify(None, &HeaderMap::new(), NOW).expect("identified");
-    assert_eq!(anonymous, Principal::anonymous());
+    assert_eq!(anonymous.principal, Principal::anonymous());
 
     let mut wrong = token.clone();
     let last = if wrong.pop() == Some('0') { '1' } else { '0' };
@@ -119,6 +119,26 @@ fn a_token_counts_before_a_certificate_and_a_wrong_one_before_none() {
     }
     authenticator.replace_tokens(TokenTable::default());
     assert_eq!(authenticator.identify(None, &bearing(&token), NOW), unknown);
+}
+
+#[test]
+fn a_proof_is_good_until_it_expires_or_is_revoked() {
+    let (authenticator, token) = authenticator();
+    let leaf = signed("jane", None);
+    let ci = authenticator.identify(None, &bearing(&token), NOW).expect("identified");
+    let jane = authenticator.identify(Some(&leaf), &HeaderMap::new(), NOW).expect("identified");
+    let nobody = authenticator.identify(None, &HeaderMap::new(), NOW).expect("identified");
+    let later = Timestamp(NOW.0 + 366 * DAY_MS);
+    for proof in [&ci, &jane, &nobody] {
+        assert_eq!(authenticator.check(proof, NOW), Ok(()));
+    }
+    assert_eq!(authenticator.check(&ci, later), Err(Refusal::Token(TokenRefusal::Expired)));
+    let expired = Err(Refusal::Certificate(CertificateProblem::Expired));
+    assert_eq!(authenticator.check(&jane, later), expired);
+    assert_eq!(authenticator.check(&nobody, later), Ok(()));
+    authenticator.replace_tokens(TokenTable::default());
+    assert_eq!(authenticator.check(&ci, NOW), Err(Refusal::Token(TokenRefusal::Unknown)));
+    assert_eq!(authenticator.check(&jane, NOW), Ok(()));
 }
 
 #[test]

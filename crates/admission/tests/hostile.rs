@@ -320,9 +320,9 @@ fn mutated(expressions: &[&str]) -> Vec<String> {
 fn patches_that_grow_are_stopped() {
     let copies = "'abcdefghijklmnopqrstuvwxyz'.split('').map(x, {'op': 'copy', 'from': '/spec', 'path': '/spec/' + x})";
     let problems = mutated(&[copies]);
-    assert!(problems[0].contains("larger than"), "{problems:?}");
+    assert!(problems[0].contains("add more than"), "{problems:?}");
     let steps = "'x'.split('') + [0,1,2,3,4,5,6,7,8,9].map(a, [0,1,2,3,4,5,6,7,8,9].map(b, a)).map(l, string(l.size()))";
-    assert!(mutated(&[steps])[0].contains("step 0"));
+    assert!(mutated(&[steps])[0].contains("operation 0"));
     let deep = "[0,1,2,3,4,5,6,7,8,9,10].map(x, {'op': 'move', 'from': '/spec/a', 'path': '/spec/a/b'})";
     assert!(mutated(&[deep])[0].contains("into itself"));
 }
@@ -332,7 +332,7 @@ fn an_object_that_nests_too_deep_to_be_read_again_is_refused() {
     // Each step puts what is there one level deeper.
     let step = "[{'op': 'add', 'path': '/spec', 'value': {'a': object.spec}}]";
     let problems = mutated(&vec![step; 110]);
-    assert!(problems[0].contains("nest deeper"), "{problems:?}");
+    assert!(problems[0].contains("deep"), "{problems:?}");
 }
 
 /// Patterns are what takes longest to compile, on every node: those beyond the limit are not even tried.

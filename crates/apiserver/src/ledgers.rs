@@ -13,13 +13,11 @@ use tonic::{Request, Response, Status};
 
 use crate::access::{Denied, Gate};
 use crate::objects::freshness::{At, Settled};
-use crate::objects::reader::blocking;
+use crate::objects::reader::{OVERTAKEN_MAX, blocking};
 use crate::objects::{Reader, Refusal, key};
 
 /// What one answer lists at most.
 const LISTED_MAX: usize = 1_000;
-/// How often a read may be overtaken by a compaction before it gives up.
-const OVERTAKEN_MAX: usize = 4;
 
 pub struct LedgersService {
     pub reader: Reader,

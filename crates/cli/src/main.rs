@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 
 /// An error and what caused it, in one line.
 fn chain(error: &dyn Error) -> String {
-    std::iter::successors(Some(error), |error| error.source())
+    std::iter::successors(Some(error), |error| Error::source(*error))
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(": ")

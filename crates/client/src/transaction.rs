@@ -32,7 +32,8 @@ pub struct Transaction {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Committed {
     pub revision: Revision,
-    /// In the order of the writes; none for those that write no object.
+    /// In the order of the writes; none for those that write no object. Of objects that are too large for one answer
+    /// together, some lack spec and status, or are none: a warning says so.
     pub results: Vec<Option<Written<Object>>>,
     /// It had been done before: this is the first answer.
     pub repeated: bool,

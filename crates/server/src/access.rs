@@ -43,7 +43,7 @@ impl Access {
         let clock = Arc::new(SystemClock);
         if !config.access.roles {
             let authorizer = Arc::new(Authorizer::off());
-            let gate = Gate::new(authorizer.clone(), audit.clone(), clock);
+            let gate = Gate::new(authorizer.clone(), None, audit.clone(), clock);
             let identify = IdentifyLayer::off();
             return Ok(Self { gate, authorizer, identify, tokens: None, audit, audit_writer });
         }
@@ -56,7 +56,8 @@ impl Access {
         };
         warn_of_doors(config);
         let authorizer = Arc::new(Authorizer::on(Policy::compile(&builtin_roles(), &[])));
-        let gate = Gate::new(authorizer.clone(), audit.clone(), clock.clone());
+        let proofs = Some(authenticator.clone());
+        let gate = Gate::new(authorizer.clone(), proofs, audit.clone(), clock.clone());
         let identify = IdentifyLayer::new(authenticator, audit.clone(), clock);
         Ok(Self { gate, authorizer, identify, tokens, audit, audit_writer })
     }

@@ -2,12 +2,12 @@
 //!
 //! Every connection takes a file descriptor, and a node that has none left cannot write its log. So each door has its
 //! share of what the process may open (`Shares`), and the log, the tables and our own connections keep theirs. Whoever
-//! finds no place is closed at once, which is counted, and said in the log once in a while.
+//! finds no place is closed at once, which is counted, and said in the log once in a while. One address has three quarters
+//! of a door at most: a connection costs whoever opens it next to nothing, and they need not say who they are.
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use setpoint_access::{FlowKey, Full, Share, Tally, TallyOptions};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
@@ -27,7 +27,7 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 const KEPT: u64 = 256;
 /// Less is not enough to serve anybody.
 const DESCRIPTORS_MIN: u64 = 512;
-/// Nobody has so many connections; and a semaphore must not be asked for more than it can count.
+/// Nobody has so many connections.
 const DESCRIPTORS_MAX: u64 = 1 << 20;
 /// The same complaint is not made again for so long.
 const TOLD_FOR: Duration = Duration::from_secs(10);
@@ -87,8 +87,7 @@ impl Refusals {
 pub struct Door {
     name: &'static str,
     socket: TcpListener,
-    places: Arc<Semaphore>,
-    size: usize,
+    places: Tally,
     refused: Counter,
     told: Option<Instant>,
 }
@@ -96,7 +95,8 @@ pub struct Door {
 impl Door {
     pub fn new(name: &'static str, socket: TcpListener, size: usize, refusals: &Refusals) -> Self {
         let refused = refusals.0.get_or_create(&[("listener", name)]).clone();
-        Self { name, socket, places: Arc::new(Semaphore::new(size)), size, refused, told: None }
+        let places = Tally::new(TallyOptions { client_max: size - size / 4, max: size });
+        Self { name, socket, places, refused, told: None }
     }
 
     /// The next connection that finds a place.
@@ -112,19 +112,28 @@ impl Door {
                     continue;
                 }
             };
-            match Arc::clone(&self.places).try_acquire_owned() {
-                Ok(place) => return (Guest { socket, _place: place }, address),
-                Err(_) => {
+            let mut place = self.places.share(FlowKey::of(None, Some(address.ip())));
+            match place.grow() {
+                Ok(()) => return (Guest { socket, _place: place }, address),
+                Err(full) => {
                     self.refused.inc();
                     if self.is_news() {
-                        tracing::warn!(
-                            listener = self.name, from = %address, connections = self.size,
-                            "too many connections; further ones are closed (raise the limit on open files: ulimit -n)"
-                        );
+                        self.tell(full, address);
                     }
                 }
             }
         }
+    }
+
+    fn tell(&self, full: Full, from: SocketAddr) {
+        let (whose, connections) = match full {
+            Full::Client(connections) => ("this address", connections),
+            Full::Node(connections) => ("all", connections),
+        };
+        tracing::warn!(
+            listener = self.name, %from, whose, connections,
+            "too many connections; further ones are closed (raise the limit on open files: ulimit -n)"
+        );
     }
 
     /// Without waiting to fill packets: that would cost a conversation of small messages tens of milliseconds.
@@ -164,7 +173,7 @@ impl axum::serve::Listener for Door {
 /// A connection, with its place for as long as it lasts.
 pub struct Guest {
     socket: TcpStream,
-    _place: OwnedSemaphorePermit,
+    _place: Share,
 }
 
 impl Connected for Guest {
@@ -241,5 +250,25 @@ mod tests {
         drop((first, guest));
         let _third = TcpStream::connect(address).await.expect("connected");
         waiting.await.expect("the door goes on");
+    }
+
+    #[tokio::test]
+    async fn one_address_leaves_a_quarter_of_the_door_to_the_others() {
+        let socket = TcpListener::bind("0.0.0.0:0").await.expect("a free port");
+        let (port, refusals) = (socket.local_addr().expect("an address").port(), Refusals::default());
+        let mut door = Door::new("client", socket, 4, &refusals);
+        let (mut connections, mut guests) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            connections.push(TcpStream::connect(("127.0.0.1", port)).await.expect("connected"));
+            guests.push(door.next().await);
+        }
+        let mut fourth = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
+        let waiting = tokio::spawn(async move { door.next().await });
+        assert_eq!(fourth.read(&mut [0]).await.unwrap_or(0), 0, "it is closed");
+        let other = tokio::net::TcpSocket::new_v4().expect("a socket");
+        other.bind("127.0.0.2:0".parse().expect("an address")).expect("loopback has many");
+        let _connected = other.connect(([127, 0, 0, 1], port).into()).await.expect("connected");
+        let (_, from) = waiting.await.expect("the door goes on");
+        assert_eq!(from.ip().to_string(), "127.0.0.2");
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use futures::future::{Either, Ready, ready};
 use http::{Request, Response};
 use setpoint_access::{
-    AuditEntry, AuditLog, Authenticator, Principal, TokenFile, TokenFileError, TokenTable,
+    AuditEntry, AuditLog, Authenticator, Principal, Proof, TokenFile, TokenFileError, TokenTable,
 };
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_apiserver::objects::Refusal;
@@ -51,10 +51,10 @@ impl IdentifyLayer {
 }
 
 impl Identities {
-    fn identify(&self, request: &Request<Body>) -> Result<Principal, Status> {
+    fn identify(&self, request: &Request<Body>) -> Result<Proof, Status> {
         let path = request.uri().path();
         if FOR_EVERYBODY.iter().any(|service| path.starts_with(service)) {
-            return Ok(Principal::anonymous());
+            return Ok(Proof::none());
         }
         let tls = request.extensions().get::<TlsConnectInfo<TcpConnectInfo>>();
         let certificates = tls.and_then(TlsConnectInfo::peer_certs);
@@ -101,13 +101,15 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let identified = match &self.identities {
-            None => Ok(Principal::anonymous()),
-            Some(identities) => identities.identify(&request),
+        let Some(identities) = &self.identities else {
+            request.extensions_mut().insert(Principal::anonymous());
+            return Either::Left(self.inner.call(request));
         };
-        match identified {
-            Ok(principal) => {
-                request.extensions_mut().insert(principal);
+        match identities.identify(&request) {
+            Ok(proof) => {
+                request.extensions_mut().insert(proof.principal.clone());
+                // For what lasts: it may be good no longer than a stream does.
+                request.extensions_mut().insert(proof);
                 Either::Left(self.inner.call(request))
             }
             Err(status) => Either::Right(ready(Ok(status.into_http()))),

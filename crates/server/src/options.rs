@@ -196,6 +196,9 @@ pub struct BackupArgs {
     pub cert_file: Option<PathBuf>,
     #[arg(long, value_name = "FILE", requires = "cert_file")]
     pub key_file: Option<PathBuf>,
+    /// A file with the token to show, instead of a certificate.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// The file to write. It appears only when the backup is complete.
     pub file: PathBuf,
 }

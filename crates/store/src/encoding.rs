@@ -52,7 +52,7 @@ const PUT: u8 = 0;
 const TOMBSTONE: u8 = 1;
 
 /// The start of every reserved key, and what follows the last of them.
-const RESERVED: &[u8] = b"/setpoint.";
+pub const RESERVED: &[u8] = b"/setpoint.";
 const RESERVED_END: &[u8] = b"/setpoint/";
 /// The keys of objects.
 pub const OBJECTS: &[u8] = b"/setpoint.v1/";

@@ -274,6 +274,11 @@ impl Store {
         self.inner.read().state.leases.get(&lease).cloned()
     }
 
+    /// True for the etcd lease of a hold, with which etcd's clients have nothing to do.
+    pub fn is_hold(&self, lease: LeaseId) -> bool {
+        self.inner.read().state.is_hold(lease)
+    }
+
     /// Every lease with its granted time to live.
     pub fn leases(&self) -> Vec<(LeaseId, i64)> {
         self.inner.read().state.leases.iter().map(|(id, lease)| (*id, lease.ttl)).collect()

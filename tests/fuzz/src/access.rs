@@ -25,8 +25,8 @@ static AUTHENTICATOR: LazyLock<Authenticator> = LazyLock::new(|| {
 pub fn certificate(data: &[u8]) {
     let mut input = Input::new(data);
     let now = if input.flag() { NOW } else { Timestamp(input.number()) };
-    if let Ok(principal) = AUTHENTICATOR.identify(Some(input.rest()), &HeaderMap::new(), now) {
-        check_plain(&principal);
+    if let Ok(proof) = AUTHENTICATOR.identify(Some(input.rest()), &HeaderMap::new(), now) {
+        check_plain(&proof.principal);
     }
 }
 
@@ -43,7 +43,7 @@ pub fn credentials(data: &[u8]) {
             headers.append(HeaderName::from_static(name), value);
         }
     }
-    if let Ok(principal) = AUTHENTICATOR.identify(None, &headers, NOW) {
+    if let Ok(Proof { principal, .. }) = AUTHENTICATOR.identify(None, &headers, NOW) {
         check_plain(&principal);
         assert!(shown || principal == Principal::anonymous(), "{headers:?} is {principal:?}");
     }

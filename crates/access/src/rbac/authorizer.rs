@@ -3,6 +3,7 @@
 //! A decision looks at the rules of one principal and of its groups, and takes no lock but to copy a pointer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
@@ -19,6 +20,8 @@ use crate::principal::{ADMINS, Principal};
 pub struct Authorizer {
     /// None while access control is off.
     policy: Option<RwLock<Arc<Policy>>>,
+    /// How often another policy took its place.
+    changes: AtomicU64,
 }
 
 /// What somebody would give away without having it.
@@ -32,12 +35,12 @@ pub struct Permission {
 impl Authorizer {
     /// Allows everything to everybody.
     pub fn off() -> Self {
-        Self { policy: None }
+        Self { policy: None, changes: AtomicU64::new(0) }
     }
 
     /// Allows what a policy does, and nothing else.
     pub fn on(policy: Policy) -> Self {
-        Self { policy: Some(RwLock::new(Arc::new(policy))) }
+        Self { policy: Some(RwLock::new(Arc::new(policy))), changes: AtomicU64::new(0) }
     }
 
     pub fn is_on(&self) -> bool {
@@ -48,7 +51,13 @@ impl Authorizer {
     pub fn replace(&self, policy: Policy) {
         if let Some(present) = &self.policy {
             *present.write() = Arc::new(policy);
+            self.changes.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// Changes whenever the policy does: what was decided while it was the same need not be decided again.
+    pub fn version(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// The policy that counts, if access control is on.

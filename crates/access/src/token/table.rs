@@ -63,8 +63,15 @@ impl TokenTable {
         self.tokens.is_empty()
     }
 
-    /// Whose token this is.
-    pub fn identify(&self, text: &str, now: Timestamp) -> Result<Principal, TokenRefusal> {
+    /// Whether a token that was shown before is still this one's.
+    pub fn check(&self, id: TokenId, owner: &Principal, now: Timestamp) -> Result<(), TokenRefusal> {
+        let known = self.tokens.get(&id).filter(|known| known.principal == *owner);
+        let known = known.ok_or(TokenRefusal::Unknown)?;
+        if now >= known.expires { Err(TokenRefusal::Expired) } else { Ok(()) }
+    }
+
+    /// Which token this is, and whose.
+    pub fn identify(&self, text: &str, now: Timestamp) -> Result<(TokenId, Principal), TokenRefusal> {
         let shown = Shown::parse(text).ok_or(TokenRefusal::Unknown)?;
         let known = self.tokens.get(&shown.id).ok_or(TokenRefusal::Unknown)?;
         if !known.hash.matches(&shown.hash()) {
@@ -73,6 +80,6 @@ impl TokenTable {
         if now >= known.expires {
             return Err(TokenRefusal::Expired);
         }
-        Ok(known.principal.clone())
+        Ok((shown.id, known.principal.clone()))
     }
 }

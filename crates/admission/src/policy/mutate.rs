@@ -64,7 +64,7 @@ fn changed(
             yielded.map_err(|error| failed(format!("cannot be evaluated: {error}")))?
         };
         let mut object = after.take().unwrap_or_else(|| before.clone());
-        patch::apply(&mut object, mutation.kind, patch).map_err(failed)?;
+        patch::apply(&mut object, mutation.kind, &patch).map_err(failed)?;
         check_kept(before, &object, review.request.status).map_err(failed)?;
         after = Some(object);
     }

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use setpoint_access::{AuditEntry, AuditLog, AuditResult, Authorizer, Decision, EVERYTHING, Need, Verb};
+use setpoint_access::{
+    AuditEntry, AuditLog, AuditResult, Authenticator, Authorizer, Decision, EVERYTHING, Need, Proof, Verb,
+};
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_consensus::Clock;
 use tonic::{Request, Status};
 
 use super::caller::Caller;
 use super::pass::Pass;
+use super::standing::Standing;
 use crate::objects::Refusal;
 
 /// Decides and remembers. Clones share it.
@@ -21,29 +24,38 @@ pub struct Gate {
 
 pub(super) struct Guards {
     authorizer: Arc<Authorizer>,
+    /// None where nobody is asked who they are.
+    authenticator: Option<Arc<Authenticator>>,
     audit: Option<AuditLog>,
     clock: Arc<dyn Clock>,
 }
 
-/// Why a request is not let in: one sentence, with the next step.
+/// Why a request is not let in, or a stream does not go on: one sentence, with the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied(String);
+pub struct Denied {
+    reason: Reason,
+    text: String,
+}
 
 impl Denied {
     fn of(caller: &Caller, need: &Need) -> Self {
-        Self(Decision::denied(&caller.principal, need.verb, &need.target()).to_string())
+        Self::forbidden(Decision::denied(&caller.principal, need.verb, &need.target()).to_string())
+    }
+
+    fn forbidden(text: String) -> Self {
+        Self { reason: Reason::Forbidden, text }
     }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
-        Self::new(Reason::Forbidden, denied.0)
+        Self::new(denied.reason, denied.text)
     }
 }
 
@@ -59,9 +71,14 @@ impl Gate {
         Self { guards: None }
     }
 
-    pub fn new(authorizer: Arc<Authorizer>, audit: Option<AuditLog>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        authorizer: Arc<Authorizer>,
+        authenticator: Option<Arc<Authenticator>>,
+        audit: Option<AuditLog>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let needed = authorizer.is_on() || audit.is_some();
-        Self { guards: needed.then(|| Arc::new(Guards { authorizer, audit, clock })) }
+        Self { guards: needed.then(|| Arc::new(Guards { authorizer, authenticator, audit, clock })) }
     }
 
     pub fn is_open(&self) -> bool {
@@ -71,6 +88,17 @@ impl Gate {
     /// Who sent a request, if that matters here.
     pub fn caller<T>(&self, request: &Request<T>) -> Caller {
         if self.is_open() { Caller::default() } else { Caller::of(request) }
+    }
+
+    /// The standing of whoever sent a request, for as long as a stream lasts.
+    pub fn standing<T>(&self, request: &Request<T>) -> Standing {
+        match &self.guards {
+            Some(guards) if guards.authorizer.is_on() => {
+                let proof = request.extensions().get::<Proof>().cloned();
+                Standing::new(guards.clone(), Caller::of(request), proof)
+            }
+            _ => Standing::default(),
+        }
     }
 
     /// Whether all of it is allowed. `needs` is not asked for where that is clear.
@@ -114,7 +142,21 @@ impl Gate {
 }
 
 impl Guards {
-    fn check(&self, caller: &Caller, operation: &str, needs: &[Need]) -> Result<(), Denied> {
+    /// What changes when roles do.
+    pub(super) fn version(&self) -> u64 {
+        self.authorizer.version()
+    }
+
+    /// Whether somebody is still who they were.
+    pub(super) fn check_proof(&self, caller: &Caller, proof: &Proof) -> Result<(), Denied> {
+        let Some(authenticator) = &self.authenticator else { return Ok(()) };
+        authenticator.check(proof, self.clock.now()).map_err(|refusal| {
+            let text = format!("{refusal}; {} cannot go on with it, ask for another one", caller.principal);
+            Denied { reason: Reason::Unauthenticated, text }
+        })
+    }
+
+    pub(super) fn check(&self, caller: &Caller, operation: &str, needs: &[Need]) -> Result<(), Denied> {
         // Whoever asks for nothing is answered all the same, if only with a revision.
         if needs.is_empty() && !self.authorizer.knows_any(&caller.principal) {
             let need = Need::all(Verb::List, EVERYTHING, "");
@@ -125,7 +167,7 @@ impl Guards {
         for need in needs {
             if let Decision::Denied(denial) = self.authorizer.decide(&caller.principal, need) {
                 self.denied(caller, operation, need, denial.to_string());
-                return Err(Denied(denial.to_string()));
+                return Err(Denied::forbidden(denial.to_string()));
             }
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! | [`caller`] | who sent a request, as the listener found out |
 //! | [`gate`] | what every service asks before it does anything |
 //! | [`pass`] | a write that was let in, and its place in the audit log |
+//! | [`standing`] | whether what lasts is still allowed |
 //! | [`roles`] | the stored roles and bindings, compiled |
 //!
 //! A service says what a request needs; the gate decides. With access control off and no audit log the gate stands open,
@@ -16,8 +17,10 @@ mod caller;
 mod gate;
 mod pass;
 mod roles;
+mod standing;
 
 pub use caller::Caller;
 pub use gate::{Denied, Gate};
 pub use pass::Pass;
 pub use roles::{ROLE, ROLE_BINDING, Roles};
+pub use standing::Standing;

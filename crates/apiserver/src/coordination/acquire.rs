@@ -12,7 +12,7 @@ use setpoint_objects::Object;
 use setpoint_store::commit::{Commit, Op};
 use setpoint_store::{Hold, LeaseName, Rejection};
 use setpoint_types::kinds::{LeaseSpec, LeaseStatus, LeaseWaiter};
-use setpoint_types::{LeaseId, Timestamp};
+use setpoint_types::{LeaseId, Timestamp, Uid};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
@@ -29,7 +29,6 @@ use crate::objects::write::commit::{CommitError, Extra, Setback, setback};
 use crate::objects::write::contents::Base;
 use crate::objects::write::convert;
 use crate::objects::write::options::Options;
-use crate::objects::write::writer::uid;
 use crate::replica::ProposeError;
 
 /// Seconds.
@@ -188,7 +187,9 @@ impl Coordinator {
         now: Timestamp,
     ) -> Result<Option<pb::AcquireResponse>, Refusal> {
         let (object, Base { mut guards, ops: base }) = self.object(ask, moment, now).await?;
-        let ttl = if ask.ttl == 0 { object::spec(Some(&object)).ttl_seconds } else { ask.ttl };
+        // Of an object that is made now, policies have had their say about what was asked for.
+        let made = matches!(moment.object, Stored::Nothing);
+        let ttl = if made || ask.ttl == 0 { object::spec(Some(&object)).ttl_seconds } else { ask.ttl };
         let Some(epoch) = moment.epoch.next() else {
             return Err(Refusal::new(Reason::Internal, "the lease has no epoch left; take another name"));
         };
@@ -279,9 +280,9 @@ impl Coordinator {
             Stored::Nothing => {
                 let ttl_seconds = if ask.ttl == 0 { LeaseSpec::default().ttl_seconds } else { ask.ttl };
                 let spec = LeaseSpec { ttl_seconds, preferred_holder: ask.preferred.clone() };
-                let object = object::new(&ask.lease, &spec, &uid((self.writer.draw)()), now)?;
-                let base = self.writer.admit_made(&object, &ask.options).await?;
-                Ok((object, base))
+                let uid = Uid::from_random((self.writer.draw)());
+                let draft = || object::draft(&ask.lease, &spec, uid.as_str(), now);
+                self.writer.make(object::kind(), draft, &ask.options).await
             }
         }
     }

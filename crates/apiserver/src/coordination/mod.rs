@@ -67,8 +67,6 @@ pub struct CoordinationLimits {
     pub queue: usize,
     /// How often a request that lost a race is decided anew.
     pub attempts: usize,
-    /// Streams of keep-alives on this node.
-    pub streams: usize,
     /// Keep-alives of one stream that are under way; further ones wait on the stream.
     pub in_flight: usize,
     /// Kinds a keep-alive may tell about.
@@ -84,7 +82,6 @@ impl Default for CoordinationLimits {
             waiters: 4096,
             queue: 64,
             attempts: 16,
-            streams: 16 * 1024,
             in_flight: 128,
             observed: 32,
             holders: 20_000,
@@ -99,7 +96,6 @@ pub struct Coordinator {
     keeper: Arc<dyn Keeper>,
     limits: CoordinationLimits,
     waiters: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
     /// Cancelled when the node begins to stop: nobody waits any longer.
     stopping: CancellationToken,
 }
@@ -112,8 +108,7 @@ impl Coordinator {
         stopping: CancellationToken,
     ) -> Self {
         let waiters = Arc::new(Semaphore::new(limits.waiters));
-        let streams = Arc::new(Semaphore::new(limits.streams));
-        Self { writer, keeper, limits, waiters, streams, stopping }
+        Self { writer, keeper, limits, waiters, stopping }
     }
 }
 

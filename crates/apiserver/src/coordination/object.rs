@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::unknown::FieldValidation;
-use setpoint_objects::write::{self, Context, Fresh, Written};
+use setpoint_objects::write::{self, Context, Draft, Fresh, Written};
 use setpoint_objects::{Metadata, Object, OwnerReference};
 use setpoint_store::{Hold, LeaseName};
 use setpoint_types::kinds::{LeaseSpec, LeaseStatus, LeaseWaiter};
@@ -14,7 +14,6 @@ use setpoint_types::{Epoch, Revision, Timestamp, registry};
 
 use super::LEASE;
 use crate::lease::Observed;
-use crate::objects::write::admit::admit_own;
 use crate::objects::write::convert::refused;
 use crate::objects::{Kind, Refusal};
 
@@ -36,16 +35,18 @@ pub fn status(object: Option<&Object>) -> LeaseStatus {
     object.and_then(|object| serde_json::from_value(object.status.clone()).ok()).unwrap_or_default()
 }
 
-/// An object for a lease that has none.
-pub fn new(lease: &LeaseName, spec: &LeaseSpec, uid: &str, now: Timestamp) -> Result<Object, Refusal> {
+/// An object for a lease that has none, before anybody was asked about it.
+pub fn draft(
+    lease: &LeaseName,
+    spec: &LeaseSpec,
+    uid: &str,
+    now: Timestamp,
+) -> Result<Draft<'static>, Refusal> {
     let metadata =
         Metadata { namespace: lease.namespace.clone(), name: lease.name.clone(), ..Metadata::default() };
     let object = Object { kind: LEASE.to_owned(), metadata, spec: to_json(spec), status: Value::Null };
-    let made =
-        write::create(&kind().for_rules(), None, object.into(), Fresh { uid, suffix: "" }, &context(now));
-    let made = finished(made.and_then(|draft| draft.finish()))?;
-    admit_own(kind(), &made)?;
-    Ok(made)
+    let fresh = Fresh { uid, suffix: "" };
+    write::create(&kind().for_rules(), None, object.into(), fresh, &context(now)).map_err(refused)
 }
 
 /// The object with another status.

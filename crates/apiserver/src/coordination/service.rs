@@ -47,17 +47,12 @@ impl Coordination for CoordinationService {
         &self,
         request: Request<Streaming<pb::KeepAliveRequest>>,
     ) -> Result<Response<Self::KeepAliveStream>, Status> {
-        let (coordinator, gate) = (self.coordinator.clone(), self.gate.clone());
-        let Ok(permit) = coordinator.streams.clone().try_acquire_owned() else {
-            let text = "this node has more streams of keep-alives than it takes on; try another one";
-            return Err(Refusal::new(Reason::TooManyRequests, text).into());
-        };
+        let (coordinator, standing) = (self.coordinator.clone(), self.gate.standing(&request));
         let in_flight = coordinator.limits.in_flight;
-        let caller = gate.caller(&request);
         let keep = move |request: Result<pb::KeepAliveRequest, Status>| {
             let needs = |it: &pb::KeepAliveRequest| updating(&coordinator, &it.namespace, &it.lease);
             let request = request.and_then(|it| {
-                gate.check(&caller, || needs(&it))?;
+                standing.check(|| needs(&it))?;
                 Ok(it)
             });
             let coordinator = coordinator.clone();
@@ -68,10 +63,7 @@ impl Coordination for CoordinationService {
             }
         };
         // In the order asked, although the leader is asked about many at once.
-        let answers = request.into_inner().map(keep).buffered(in_flight);
-        Ok(Response::new(Box::pin(answers.inspect(move |_| {
-            let _held_as_long_as_the_stream = &permit;
-        }))))
+        Ok(Response::new(Box::pin(request.into_inner().map(keep).buffered(in_flight))))
     }
 
     async fn release(

@@ -16,7 +16,7 @@ use tonic::{Extensions, Request, Response, Status};
 
 use super::context::{Context, revision};
 use super::error::EtcdError;
-use super::succession;
+use super::{permit, succession};
 use crate::access::Pass;
 use crate::load::Seat;
 use crate::watch::{Event, Filters};
@@ -34,6 +34,7 @@ impl Election for ElectionService {
         &self,
         request: Request<pb::CampaignRequest>,
     ) -> Result<Response<pb::CampaignResponse>, Status> {
+        self.0.may_attach(&request, |it| [LeaseId(it.lease)]).await?;
         let mut pass = self.0.may_write(&request, |it| vec![Need::put_within(succession::line(&it.name))])?;
         let (_, extensions, request) = request.into_parts();
         let won = self.campaign_for(request, &extensions, &mut pass).await;
@@ -45,6 +46,7 @@ impl Election for ElectionService {
         request: Request<pb::ProclaimRequest>,
     ) -> Result<Response<pb::ProclaimResponse>, Status> {
         let leader = request.get_ref().leader.clone().ok_or_else(missing_leader)?;
+        self.0.may_attach(&request, |_| [LeaseId(leader.lease)]).await?;
         let pass = self.0.may_write(&request, |_| vec![Need::put(leader.key.clone())])?;
         let value = request.into_inner().value;
         let said = self.announce(leader.key.clone(), created(&leader), LeaseId(leader.lease), value).await;
@@ -68,13 +70,16 @@ impl Election for ElectionService {
 
     async fn observe(&self, request: Request<pb::LeaderRequest>) -> Result<Response<Announcements>, Status> {
         self.0.may_read(&request, |it| key_watch(&succession::line(&it.name)))?;
+        let mut standing = self.0.gate.standing(&request);
         self.0.barrier().await?;
         let (announced, output) = mpsc::channel(ANNOUNCEMENTS);
+        let line = succession::line(&request.get_ref().name);
         let observer = Observer { context: self.0.clone(), name: request.into_inner().name, announced };
         tokio::spawn(async move {
             let announced = observer.announced.clone();
             let observed = tokio::select! {
                 observed = observer.run() => observed,
+                denied = standing.lost(|| key_watch(&line)) => Err(permit::denied(denied)),
                 () = announced.closed() => Ok(()),
             };
             if let Err(status) = observed {

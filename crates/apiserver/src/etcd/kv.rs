@@ -7,7 +7,7 @@ use setpoint_api::etcdserverpb as pb;
 use setpoint_api::etcdserverpb::kv_server::Kv;
 use setpoint_store::command::{Command, Range, Txn};
 use setpoint_store::{Page, PageMax, Response as Verdict};
-use setpoint_types::KeyRange;
+use setpoint_types::{KeyRange, LeaseId};
 use std::pin::Pin;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -86,6 +86,7 @@ impl Kv for KvService {
     }
 
     async fn put(&self, request: Request<pb::PutRequest>) -> Result<Response<pb::PutResponse>, Status> {
+        self.0.may_attach(&request, |it| [LeaseId(it.lease)]).await?;
         let pass = self.0.may_write(&request, permit::put)?;
         let done = self.write_put(request.into_inner()).await;
         Ok(Response::new(pass.settle(done, |it| revision(it.header.as_ref())).await?))
@@ -101,6 +102,7 @@ impl Kv for KvService {
     }
 
     async fn txn(&self, request: Request<pb::TxnRequest>) -> Result<Response<pb::TxnResponse>, Status> {
+        self.0.may_attach(&request, permit::leases).await?;
         let mut pass = self.0.may_write(&request, permit::txn)?;
         let done = self.write_txn(request.into_inner(), &mut pass).await;
         Ok(Response::new(pass.settle(done, |it| revision(it.header.as_ref())).await?))

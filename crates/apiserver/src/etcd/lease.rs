@@ -70,12 +70,17 @@ impl Lease for LeaseService {
         request: Request<Streaming<pb::LeaseKeepAliveRequest>>,
     ) -> Result<Response<KeepAlives>, Status> {
         let context = self.0.clone();
-        let caller = context.gate.caller(&request);
+        let standing = context.gate.standing(&request);
         let renew = move |request: Result<pb::LeaseKeepAliveRequest, Status>| {
             let context = context.clone();
             let allowed = request.and_then(|it| {
                 let lease = LeaseId(it.id);
-                context.may(&caller, || permit::renew(lease, permit::attached(&context, lease)))?;
+                // Also where everybody may do everything: a hold is kept by whoever has it, by name and epoch.
+                if context.replica.store.is_hold(lease) {
+                    return Err(EtcdError::PermissionDenied.into());
+                }
+                let needs = || permit::renew(lease, permit::attached(&context, lease));
+                standing.check(needs).map_err(permit::denied)?;
                 Ok(it.id)
             });
             async move {

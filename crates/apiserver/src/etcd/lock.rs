@@ -4,7 +4,7 @@ use setpoint_access::Need;
 use setpoint_api::v3lockpb as pb;
 use setpoint_api::v3lockpb::lock_server::Lock;
 use setpoint_store::command::Range;
-use setpoint_types::KeyRange;
+use setpoint_types::{KeyRange, LeaseId};
 use tonic::{Extensions, Request, Response, Status};
 
 use super::context::{Context, revision};
@@ -18,6 +18,7 @@ pub struct LockService(pub Context);
 #[tonic::async_trait]
 impl Lock for LockService {
     async fn lock(&self, request: Request<pb::LockRequest>) -> Result<Response<pb::LockResponse>, Status> {
+        self.0.may_attach(&request, |it| [LeaseId(it.lease)]).await?;
         let mut pass = self.0.may_write(&request, |it| vec![Need::put_within(succession::line(&it.name))])?;
         let (_, extensions, request) = request.into_parts();
         let locked = self.take(request, &extensions, &mut pass).await;

@@ -4,6 +4,8 @@
 //! shows everything, and needs what reading everything would. A lease has no key of its own: making one needs some key
 //! that its holder may write, and what happens to its keys by it needs what doing that directly would.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use setpoint_access::{Need, Verb, key_read, key_watch};
 use setpoint_api::etcdserverpb as pb;
@@ -33,6 +35,30 @@ impl Context {
     /// The same for what is only known later.
     pub fn may(&self, caller: &Caller, needs: impl FnOnce() -> Vec<Need>) -> Result<(), Status> {
         self.gate.check(caller, needs).map_err(denied)
+    }
+
+    /// Whether a request may attach keys to these leases: it shares them with those that are attached already, whose owner
+    /// could else be kept from renewing or revoking the lease.
+    pub async fn may_attach<T: Sync, L>(
+        &self,
+        request: &Request<T>,
+        leases: impl FnOnce(&T) -> L + Send,
+    ) -> Result<(), Status>
+    where
+        L: IntoIterator<Item = LeaseId>,
+    {
+        if self.gate.is_open() {
+            return Ok(());
+        }
+        let leases: Vec<LeaseId> =
+            leases(request.get_ref()).into_iter().filter(|lease| !lease.is_none()).collect();
+        if leases.is_empty() {
+            return Ok(());
+        }
+        // What was attached at another node counts, too.
+        self.barrier().await?;
+        let caller = Caller::of(request);
+        leases.iter().try_for_each(|lease| self.may(&caller, || renew(*lease, attached(self, *lease))))
     }
 
     /// Whether a request that writes is allowed; the pass is to be told what came of it.
@@ -87,6 +113,17 @@ pub fn txn(request: &pb::TxnRequest) -> Vec<Need> {
         });
     }
     needs
+}
+
+/// The leases that a transaction could attach keys to.
+pub fn leases(request: &pb::TxnRequest) -> BTreeSet<LeaseId> {
+    let ops = request.success.iter().chain(&request.failure);
+    let found = ops.flat_map(|op| match &op.request {
+        Some(Op::RequestPut(put)) => BTreeSet::from([LeaseId(put.lease)]),
+        Some(Op::RequestTxn(nested)) => leases(nested),
+        _ => BTreeSet::new(),
+    });
+    found.collect()
 }
 
 /// What a transaction has written, of all that it could have.
@@ -173,21 +210,23 @@ mod tests {
 
     #[test]
     fn a_transaction_needs_its_compares_both_branches_and_what_is_nested() {
-        let put = |key: &'static str, prev_kv| {
-            let put = pb::PutRequest { key: key.into(), prev_kv, ..Default::default() };
+        let attach = |key: &'static str, prev_kv, lease| {
+            let put = pb::PutRequest { key: key.into(), prev_kv, lease, ..Default::default() };
             pb::RequestOp { request: Some(Op::RequestPut(put)) }
         };
+        let put = |key, prev_kv| attach(key, prev_kv, 0);
         let delete = pb::DeleteRangeRequest { key: "e".into(), range_end: "g".into(), prev_kv: true };
         let nested = pb::TxnRequest {
             compare: vec![pb::Compare { key: "n".into(), ..Default::default() }],
             success: vec![pb::RequestOp { request: Some(Op::RequestDeleteRange(delete)) }],
-            failure: vec![],
+            failure: vec![attach("n", false, 8)],
         };
         let request = pb::TxnRequest {
             compare: vec![pb::Compare { key: "c".into(), range_end: "d".into(), ..Default::default() }],
             success: vec![put("s", false), pb::RequestOp { request: Some(Op::RequestTxn(nested)) }],
-            failure: vec![put("f", true)],
+            failure: vec![attach("f", true, 9)],
         };
+        assert_eq!(leases(&request), BTreeSet::from([LeaseId(0), LeaseId(8), LeaseId(9)]));
         let said: Vec<String> =
             txn(&request).iter().map(|need| format!("{} {}", need.verb, need.target())).collect();
         let cluster = " in the whole cluster";
@@ -200,6 +239,7 @@ mod tests {
                 "get keys n",
                 "delete keys from e to g",
                 "list keys from e to g",
+                "update keys n",
                 "update keys f",
                 "get keys f",
             ]

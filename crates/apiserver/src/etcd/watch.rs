@@ -42,9 +42,8 @@ impl Watch for WatchService {
         let context = self.0.clone();
         let watches = context.load.watches_of(request.extensions());
         let needs_leader = leader_required(request.metadata());
-        let (caller, gate) = (context.gate.caller(&request), context.gate.clone());
-        let permitted =
-            move |request| command(request, |create| gate.check(&caller, || permit::watch(create)));
+        let (standing, asked) = (context.gate.standing(&request), context.gate.standing(&request));
+        let permitted = move |request| command(request, |create| asked.check(|| permit::watch(create)));
         let commands = request
             .into_inner()
             .filter_map(move |request| std::future::ready(request.map(&permitted).transpose()));
@@ -60,7 +59,8 @@ impl Watch for WatchService {
             options,
             output.clone(),
         )
-        .counted(watches);
+        .counted(watches)
+        .guarded(standing);
         let leader_lost = leader_lost(context.clone());
         tokio::spawn(async move {
             let end = tokio::select! {
@@ -181,6 +181,11 @@ fn responses(context: &Context, output: Output) -> Vec<pb::WatchResponse> {
             context.metrics.watches_overtaken.inc();
             let compact_revision = compacted.wire();
             vec![pb::WatchResponse { canceled: true, compact_revision, ..base(id, Revision::NONE) }]
+        }
+        Output::Denied { id, denied } => {
+            let cancel_reason = permit::denied(denied).message().to_owned();
+            let revision = context.replica.store.revision();
+            vec![pb::WatchResponse { canceled: true, cancel_reason, ..base(id, revision) }]
         }
         Output::Progress { id, revision } => vec![base(id.unwrap_or(-1), revision)],
         Output::Ended(_) => Vec::new(),

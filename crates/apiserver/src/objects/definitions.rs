@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::catalog::{Catalog, Kind, Rules};
 use super::error::Refusal;
-use super::reader::{Reader, blocking};
+use super::reader::{OVERTAKEN_MAX, Reader, blocking};
 use super::write::convert;
 use super::{feed, key};
 use crate::replica::Halt;
@@ -41,8 +41,6 @@ pub fn is_rule(kind: &str) -> bool {
 
 /// What is read at a time.
 const PAGE: PageMax = PageMax { keys: 64, bytes: 4 << 20 };
-/// How often reading them all may be overtaken by a compaction.
-const OVERTAKEN_MAX: usize = 4;
 
 pub struct Definitions {
     store: Arc<Store>,

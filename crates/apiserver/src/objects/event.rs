@@ -2,7 +2,7 @@
 //!
 //! What a change is depends on the watch: an object that comes into a selector is ADDED, one that leaves it DELETED, with
 //! its last state there. So up to three forms of a change exist, each with or without its content, and each is made when
-//! the first watch asks for it. The encoded object is shared with the ring and not copied.
+//! the first watch asks for it. The encoded object is shared with the ring, or the shelf of replaced values, and not copied.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -50,8 +50,8 @@ pub struct SharedEvents {
 
 #[derive(Default)]
 struct SharedRecord {
-    /// By form and part.
-    encoded: [[OnceLock<Arc<RawEvent>>; 2]; 3],
+    /// What tells of the new value, by form and part. What tells of the one before is kept with that.
+    encoded: [[OnceLock<Arc<RawEvent>>; 2]; 2],
     current: SharedAttributes,
     previous: SharedAttributes,
 }
@@ -83,16 +83,17 @@ impl Published {
             .get_or_init(|| self.changes.records.iter().map(|_| SharedRecord::default()).collect());
         let shared = &records[place];
         let Some(form) = self.form(place, shared, name, view, store)? else { return Ok(None) };
-        let encoded = &shared.encoded[form as usize][view.part as usize];
-        if let Some(event) = encoded.get() {
-            return Ok(Some(event.clone()));
-        }
-        let stored = match (form, &record.change) {
-            (Form::Added | Form::Modified, Change::Put { value, .. }) => value.clone(),
-            _ => self.previous(store)?[place].as_ref().map(|kv| kv.value.clone()).unwrap_or_default(),
+        let make = |stored: Bytes| encode(form, stored, record, self.revision(), view.part);
+        let (encoded, value) = match (form, &record.change) {
+            (Form::Added, Change::Put { value, .. }) => (&shared.encoded[0], value),
+            (Form::Modified, Change::Put { value, .. }) => (&shared.encoded[1], value),
+            _ => {
+                let previous = self.previous(store)?;
+                let last = || previous[place].as_ref().map(|kv| kv.value.clone()).unwrap_or_default();
+                return Ok(Some(previous.event(place, view.part, || make(last()))));
+            }
         };
-        let event = Arc::new(encode(form, stored, record, self.revision(), view.part));
-        Ok(Some(encoded.get_or_init(|| event).clone()))
+        Ok(Some(encoded[view.part as usize].get_or_init(|| Arc::new(make(value.clone()))).clone()))
     }
 
     fn form(

@@ -19,13 +19,10 @@ use super::freshness::{At, Settled};
 use super::get::part;
 use super::index::{Selected, Wanted};
 use super::key::{self, ObjectName};
-use super::reader::{Reader, blocking};
+use super::reader::{OVERTAKEN_MAX, Reader, blocking};
 use super::scope::Scope;
 use super::selection::Selection;
 use super::token::Token;
-
-/// How often a list may be overtaken by a compaction before it gives up.
-const OVERTAKEN_MAX: usize = 4;
 
 /// Objects looked at between two looks at how many were found.
 const SCANNED_TOGETHER: usize = 512;

@@ -35,6 +35,9 @@ pub struct Reader {
     pub halt: Halt,
 }
 
+/// How often a read of the newest state may be overtaken by writes and a compaction before it gives up.
+pub const OVERTAKEN_MAX: usize = 4;
+
 #[derive(Clone, Debug)]
 pub struct ReadLimits {
     /// Objects on one page of a list.

@@ -13,10 +13,12 @@ use setpoint_types::Revision;
 use tonic::{Request, Response, Status};
 
 use super::error::Refusal;
+use super::freshness::At;
 use super::permit::Needs;
 use super::reader::Reader;
 use super::watch::Held;
 use super::write::Writer;
+use super::write::contents::NAMESPACE;
 use crate::access::{Caller, Denied, Gate, Pass};
 
 pub struct ObjectsService {
@@ -29,11 +31,14 @@ pub struct ObjectsService {
 impl Objects for ObjectsService {
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<raw::GetResponse>, Status> {
         self.may_read(&request, |needs, it| needs.one(Verb::Get, it.key.as_ref(), false))?;
+        let key = request.get_ref().key.as_ref();
+        self.before_reading(key.map_or("", |key| &key.kind), request.get_ref().at).await;
         Ok(Response::new(self.reader.get(request.into_inner()).await?))
     }
 
     async fn list(&self, request: Request<pb::ListRequest>) -> Result<Response<raw::ListResponse>, Status> {
         self.may_read(&request, |needs, it| needs.many(Verb::List, &it.kind, &it.namespace))?;
+        self.before_reading(&request.get_ref().kind, request.get_ref().at).await;
         Ok(Response::new(self.reader.list(request.into_inner()).await?))
     }
 
@@ -41,6 +46,7 @@ impl Objects for ObjectsService {
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         self.may_read(&request, |needs, it| needs.many(Verb::Watch, &it.kind, &it.namespace))?;
+        let standing = self.gate.standing(&request);
         let load = &self.reader.load;
         let mut watches = load.watches_of(request.extensions());
         watches.grow().map_err(|full| Refusal::full(full, "watches", "max-watches"))?;
@@ -49,7 +55,8 @@ impl Objects for ObjectsService {
             true => Some(load.to_bulk(request.extensions()).await.map_err(Refusal::from)?),
             false => None,
         };
-        let held = Held { seat, watches: Some(watches) };
+        self.before_reading(&request.get_ref().kind, request.get_ref().at).await;
+        let held = Held { seat, watches: Some(watches), standing };
         let answers = self.reader.watch_holding(request.into_inner(), held).await?;
         Ok(Response::new(Box::pin(answers.map(Ok))))
     }
@@ -151,6 +158,14 @@ impl Objects for ObjectsService {
 }
 
 impl ObjectsService {
+    /// Whoever asks for the namespaces there are now expects the default one.
+    async fn before_reading(&self, kind: &str, at: Option<pb::ReadAt>) {
+        let now = matches!(At::from_wire(at), Ok(At::Latest | At::NotOlderThan(_)));
+        if kind == NAMESPACE && now {
+            self.writer.show_default_namespace().await;
+        }
+    }
+
     fn may_read<T>(
         &self,
         request: &Request<T>,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use setpoint_store::{Change, ChangeSet, EngineFailure, KeyValue, Store};
+use setpoint_store::{Change, ChangeSet, EngineFailure, Store};
 use setpoint_types::Revision;
 
 use super::shelf::{Replaced, Shelf};
@@ -14,7 +14,7 @@ use crate::objects::SharedEvents;
 pub struct Published {
     pub changes: Arc<ChangeSet>,
     /// What each change replaced, for as long as the shelf or somebody else has it.
-    previous: Mutex<Weak<Vec<Option<KeyValue>>>>,
+    previous: Mutex<Weak<Replaced>>,
     shelf: Arc<Shelf>,
     /// The same changes as events of objects.
     pub events: SharedEvents,
@@ -43,7 +43,7 @@ impl Published {
     }
 
     /// The value each change replaced; none for a key that was created. Read once for all who ask at about the same time.
-    pub fn previous(&self, store: &Store) -> Result<Replaced, PreviousMissing> {
+    pub fn previous(&self, store: &Store) -> Result<Arc<Replaced>, PreviousMissing> {
         let mut previous = self.previous.lock();
         if let Some(previous) = previous.upgrade() {
             return Ok(previous);
@@ -55,7 +55,7 @@ impl Published {
                 None => Err(PreviousMissing::Collected),
             }
         });
-        let read = Arc::new(read.collect::<Result<Vec<_>, _>>()?);
+        let read = Arc::new(Replaced::new(read.collect::<Result<_, _>>()?));
         *previous = Arc::downgrade(&read);
         self.shelf.keep(&read);
         Ok(read)

@@ -1,16 +1,43 @@
 //! The values that changes replaced, in memory, bounded by bytes.
 //!
 //! A replaced value is read once for all who ask at about the same time, which is when a change is new. Whoever asks later
-//! reads it again: kept as long as its change is, it would cost memory that the ring does not count.
+//! reads it again: kept as long as its change is, it would cost memory that the ring does not count. The same goes for
+//! events that tell of a replaced value.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::ops::Index;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use setpoint_api::raw::{Part, RawEvent};
 use setpoint_store::KeyValue;
 
 /// What each change of one revision replaced; none for a key that was created.
-pub type Replaced = Arc<Vec<Option<KeyValue>>>;
+pub struct Replaced {
+    values: Vec<Option<KeyValue>>,
+    /// The events that tell of them, by part. They share the values' bytes.
+    events: OnceLock<Box<[[OnceLock<Arc<RawEvent>>; 2]]>>,
+}
+
+impl Replaced {
+    pub fn new(values: Vec<Option<KeyValue>>) -> Self {
+        Self { values, events: OnceLock::new() }
+    }
+
+    /// The event that tells of the value at a place, made for the first who asks.
+    pub fn event(&self, place: usize, part: Part, make: impl FnOnce() -> RawEvent) -> Arc<RawEvent> {
+        let events = self.events.get_or_init(|| self.values.iter().map(|_| Default::default()).collect());
+        events[place][part as usize].get_or_init(|| Arc::new(make())).clone()
+    }
+}
+
+impl Index<usize> for Replaced {
+    type Output = Option<KeyValue>;
+
+    fn index(&self, place: usize) -> &Option<KeyValue> {
+        &self.values[place]
+    }
+}
 
 pub struct Shelf {
     bytes_max: usize,
@@ -19,7 +46,7 @@ pub struct Shelf {
 
 #[derive(Default)]
 struct Kept {
-    oldest_first: VecDeque<(Replaced, usize)>,
+    oldest_first: VecDeque<(Arc<Replaced>, usize)>,
     bytes: usize,
 }
 
@@ -30,7 +57,7 @@ impl Shelf {
 
     /// Keeps what was just read until newer reads need the room. The last one stays whatever its size: all of a
     /// revision's changes are asked for one by one.
-    pub fn keep(&self, replaced: &Replaced) {
+    pub fn keep(&self, replaced: &Arc<Replaced>) {
         let bytes = bytes(replaced);
         let mut kept = self.kept.lock();
         kept.bytes += bytes;
@@ -49,8 +76,8 @@ impl Shelf {
     }
 }
 
-/// About how much memory they take.
+/// About how much memory they take, with their events.
 fn bytes(replaced: &Replaced) -> usize {
-    let sizes = replaced.iter().map(|kv| 128 + kv.as_ref().map_or(0, |kv| kv.key.len() + kv.value.len()));
-    sizes.sum()
+    let one = |kv: &Option<KeyValue>| kv.as_ref().map_or(0, |kv| kv.key.len() + kv.value.len());
+    replaced.values.iter().map(|kv| 256 + one(kv)).sum()
 }

@@ -9,17 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use setpoint_access::Share;
+use setpoint_access::{Share, key_watch};
 use setpoint_store::{EngineFailure, KeyValue, ReadFailure, Rejection, Store};
 use setpoint_types::Revision;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::hub::{Hub, Load, Taken};
 use super::ring::{PreviousMissing, Published};
 use super::router::Slot;
 use super::watcher::{State, WatchId, WatchSpec, Watcher};
 use super::watches::Watches;
+use crate::access::{Denied, Standing};
 use crate::load::sentence;
 
 /// What a client sends on the stream.
@@ -66,6 +67,11 @@ pub enum Output {
         id: WatchId,
         compacted: Revision,
     },
+    /// Whoever watches may do so no longer.
+    Denied {
+        id: WatchId,
+        denied: Denied,
+    },
     /// Everything up to the revision was sent; of one watch, or of the whole stream.
     Progress {
         id: Option<WatchId>,
@@ -99,7 +105,7 @@ pub struct WatchStream {
     wake: Arc<Notify>,
     options: StreamOptions,
     watches: Watches,
-    /// Ids of watches that a compaction ended. A client that has not read that yet may cancel them, so they are not
+    /// Ids of watches that a compaction ended, or that are no longer allowed. A client that has not read that yet may cancel them, so they are not
     /// given out anew before it does.
     ended: BTreeSet<WatchId>,
     next_id: WatchId,
@@ -109,6 +115,8 @@ pub struct WatchStream {
     reported: Load,
     /// What its client has of the node's watches; none if nobody counts.
     share: Option<Share>,
+    /// That its client may watch at all, which may end before the stream does.
+    standing: Standing,
 }
 
 /// Why the task ended.
@@ -147,12 +155,19 @@ impl WatchStream {
             output,
             reported: Load::default(),
             share: None,
+            standing: Standing::default(),
         }
     }
 
     /// Its watches count as its client's.
     pub fn counted(mut self, share: Share) -> Self {
         self.share = Some(share);
+        self
+    }
+
+    /// Its watches last only as long as its client may have them.
+    pub fn guarded(mut self, standing: Standing) -> Self {
+        self.standing = standing;
         self
     }
 
@@ -169,7 +184,7 @@ impl WatchStream {
                 Ok(behind) => behind,
                 Err(end) => return end,
             };
-            let wake = self.wake.clone();
+            let (wake, look_again) = (self.wake.clone(), self.standing.look_again());
             let flow = tokio::select! {
                 biased;
                 () = output.closed() => Err(StreamEnd::ClientGone),
@@ -180,6 +195,7 @@ impl WatchStream {
                 },
                 _ = progress.tick() => self.notify_progress().await,
                 () = wake.notified() => Ok(()),
+                () = sleep_until(look_again.unwrap_or(first)), if look_again.is_some() => Ok(()),
                 () = tokio::task::yield_now(), if behind => Ok(()),
             };
             if let Err(end) = flow {
@@ -256,6 +272,7 @@ impl WatchStream {
 
     /// Sends what there is to send. True if some watch still has history to read.
     async fn advance(&mut self) -> Result<bool, StreamEnd> {
+        self.cancel_denied().await?;
         self.deliver().await?;
         self.hand_over();
         self.report();
@@ -324,14 +341,37 @@ impl WatchStream {
         Ok(())
     }
 
+    /// Ends the watches that their client may no longer have (A13).
+    async fn cancel_denied(&mut self) -> Flow {
+        if !self.standing.is_in_doubt() {
+            return Ok(());
+        }
+        let (standing, mut ended) = (&self.standing, Vec::new());
+        for (id, watcher) in self.watches.iter_mut() {
+            if let Err(denied) = standing.check(|| key_watch(&watcher.spec.range)) {
+                ended.push((id, denied));
+            }
+        }
+        for (id, denied) in ended {
+            self.end(id);
+            self.send(Output::Denied { id, denied }).await?;
+        }
+        Ok(())
+    }
+
     async fn cancel_compacted(&mut self, id: WatchId, compacted: Revision) -> Flow {
+        self.end(id);
+        self.send(Output::Compacted { id, compacted }).await
+    }
+
+    /// Removes a watch whose client has not asked for that.
+    fn end(&mut self, id: WatchId) {
         self.remove(id);
         // A client that never cancels them must not make us remember more ids than it may have watches.
         if self.ended.len() >= self.options.watches_max {
             self.ended.pop_first();
         }
         self.ended.insert(id);
-        self.send(Output::Compacted { id, compacted }).await
     }
 
     /// Gives each watch (that reads history, or that does not) its share of the changes.

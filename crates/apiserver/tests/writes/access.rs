@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use goldenscript::{Command, Context, Runner};
+use prost::Message;
 use setpoint_access::{
     AuditEntry, AuditLog, AuditOptions, AuditResult, Authorizer, Policy, Principal, Verb, builtin_roles,
 };
@@ -39,6 +41,7 @@ struct Script {
     ledgers: LedgersService,
     principal: Principal,
     open: Option<pb::TransactRequest>,
+    followed: Option<<ObjectsService as Objects>::WatchStream>,
     audit: AuditLog,
     audit_file: PathBuf,
     _folder: tempfile::TempDir,
@@ -60,6 +63,8 @@ impl Runner for Script {
         match name {
             "begin" => self.open = Some(pb::TransactRequest::default()),
             "as" => self.principal = given.principal(),
+            "follow" => return Ok(self.follow(&given)),
+            "next" => return Ok(self.next()),
             "audit" => return Ok(self.audited()),
             _ => return Ok(self.ask(name, &given)),
         }
@@ -79,7 +84,7 @@ impl Script {
         let (audit, _) = AuditLog::open(&AuditOptions::new(&audit_file)).expect("a new file");
         let authorizer = Arc::new(authorizer);
         let node = Node::with(authorizer.clone());
-        let gate = Gate::new(authorizer, Some(audit.clone()), node.local.clone());
+        let gate = Gate::new(authorizer, None, Some(audit.clone()), node.local.clone());
         let (reader, writer) = (node.writer.reader.clone(), node.writer.clone());
         let objects = ObjectsService { reader, writer, gate: gate.clone() };
         let ledgers = LedgersService { reader: node.writer.reader.clone(), gate: gate.clone() };
@@ -94,6 +99,7 @@ impl Script {
             ledgers,
             principal: Principal::anonymous(),
             open: None,
+            followed: None,
             audit,
             audit_file,
             _folder: folder,
@@ -214,6 +220,39 @@ impl Script {
             }
             other => panic!("unknown command: {other}"),
         }
+    }
+
+    /// Opens a watch that stays open.
+    fn follow(&mut self, given: &Given) -> String {
+        let request =
+            pb::WatchRequest { kind: given.word(0), namespace: given.text("ns"), ..Default::default() };
+        match self.runtime.block_on(self.objects.watch(self.by(request))) {
+            Ok(answers) => {
+                self.followed = Some(answers.into_inner());
+                "yes: watching".to_owned()
+            }
+            Err(status) => said::<(), &str>(Err(status), |()| ""),
+        }
+    }
+
+    /// What that watch says next.
+    fn next(&mut self) -> String {
+        let answers = self.followed.as_mut().expect("a watch is open");
+        let next = self.runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(60), answers.next()).await.expect("in time")
+        });
+        let Some(answer) = next else { return "the end".to_owned() };
+        let bytes = answer.expect("no other error").encode_to_vec();
+        let answer = pb::WatchResponse::decode(&bytes[..]).expect("what is sent can be read");
+        let told = answer.events.iter().map(|event| match &event.error {
+            Some(error) => format!("{}: {}", error.reason().as_str_name(), error.message),
+            None => {
+                let name =
+                    event.object.as_ref().and_then(|it| it.metadata.as_ref()).map(|it| it.name.as_str());
+                format!("{} {}", event.r#type().as_str_name(), name.unwrap_or_default())
+            }
+        });
+        told.collect::<Vec<_>>().join("; ")
     }
 
     /// What the log has got so far: everything before an entry that is made to be seen.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use setpoint_api::etcdserverpb::SnapshotRequest;
 use setpoint_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use tokio::io::AsyncWriteExt;
+use tonic::Request;
+use tonic::metadata::MetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use crate::options::BackupArgs;
@@ -22,6 +24,14 @@ pub enum BackupCommandError {
     },
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error("the token file {path} cannot be read")]
+    TokenFile {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} is no token: one line, as `setpointd token create` prints it")]
+    NoToken { path: PathBuf },
     #[error("the node broke the backup off: {0}")]
     Broken(String),
     #[error(
@@ -37,13 +47,14 @@ pub enum BackupCommandError {
 }
 
 pub async fn run(args: &BackupArgs) -> Result<String, BackupCommandError> {
+    let request = ask(args.token_file.as_deref())?;
     let channel = connect(args).await?;
     let draft = draft(&args.file);
     let file = tokio::fs::File::create_new(&draft).await.map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => BackupCommandError::Underway { draft: draft.clone() },
         _ => BackupCommandError::Write { path: draft.clone(), source },
     })?;
-    let written = fetch(channel, file, &draft).await;
+    let written = fetch(channel, request, file, &draft).await;
     let finished = match written {
         Ok(bytes) => fs::rename(&draft, &args.file).map(|()| bytes).map_err(write_error(&args.file)),
         Err(error) => Err(error),
@@ -83,10 +94,28 @@ async fn connect(args: &BackupArgs) -> Result<Channel, BackupCommandError> {
     endpoint.connect().await.map_err(failed)
 }
 
-async fn fetch(channel: Channel, mut file: tokio::fs::File, draft: &Path) -> Result<u64, BackupCommandError> {
+/// The request, with the token to show if there is one. A token on the command line would be for every process to see.
+fn ask(token_file: Option<&Path>) -> Result<Request<SnapshotRequest>, BackupCommandError> {
+    let mut request = Request::new(SnapshotRequest {});
+    if let Some(path) = token_file {
+        let read = fs::read_to_string(path);
+        let token = read.map_err(|source| BackupCommandError::TokenFile { path: path.to_owned(), source })?;
+        let header = MetadataValue::try_from(format!("Bearer {}", token.trim()));
+        let mut header = header.map_err(|_| BackupCommandError::NoToken { path: path.to_owned() })?;
+        header.set_sensitive(true);
+        request.metadata_mut().insert("authorization", header);
+    }
+    Ok(request)
+}
+
+async fn fetch(
+    channel: Channel,
+    request: Request<SnapshotRequest>,
+    mut file: tokio::fs::File,
+    draft: &Path,
+) -> Result<u64, BackupCommandError> {
     let broken = |status: tonic::Status| BackupCommandError::Broken(status.message().to_owned());
-    let mut chunks =
-        MaintenanceClient::new(channel).snapshot(SnapshotRequest {}).await.map_err(broken)?.into_inner();
+    let mut chunks = MaintenanceClient::new(channel).snapshot(request).await.map_err(broken)?.into_inner();
     let mut bytes = 0;
     while let Some(chunk) = chunks.message().await.map_err(broken)? {
         file.write_all(&chunk.blob).await.map_err(write_error(draft))?;
@@ -110,5 +139,20 @@ mod tests {
         assert_eq!(draft(Path::new("a/x.db")), Path::new("a/x.db.partial"));
         assert_eq!(with_scheme("127.0.0.1:7400"), "http://127.0.0.1:7400");
         assert_eq!(with_scheme("https://node.example:7400"), "https://node.example:7400");
+    }
+
+    #[test]
+    fn the_token_is_the_one_in_the_file_without_the_end_of_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        assert!(ask(None).expect("no file, no token").metadata().is_empty());
+        assert!(matches!(ask(Some(&path)), Err(BackupCommandError::TokenFile { .. })));
+        fs::write(&path, "setpoint_1_2\n").expect("written");
+        let request = ask(Some(&path)).expect("a token");
+        let shown = request.metadata().get("authorization").expect("a header");
+        assert_eq!(shown, "Bearer setpoint_1_2");
+        assert!(!format!("{:?}", request.metadata()).contains("setpoint_1_2"), "no log shows it");
+        fs::write(&path, "two\nlines").expect("written");
+        assert!(matches!(ask(Some(&path)), Err(BackupCommandError::NoToken { .. })));
     }
 }

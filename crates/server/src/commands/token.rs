@@ -102,7 +102,7 @@ mod tests {
         let (_folder, path) = file();
         let token = create(&path, 1, "ci").expect("made");
         let other = create(&path, 2, "cd").expect("made");
-        let principal = table(&path).identify(&token, NOW).expect("valid");
+        let (_, principal) = table(&path).identify(&token, NOW).expect("valid");
         assert_eq!(principal.as_str(), "user:ci");
         assert!(principal.is_in("deployers"));
         let later = Timestamp(NOW.0 + 60 * 60 * 1000);

@@ -1,7 +1,7 @@
 //! What the state machine keeps in memory: an index of the live keys and a few small tables. Values stay on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use bytes::{Buf, Bytes, BytesMut};
 use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
@@ -210,6 +210,27 @@ impl State {
     /// True if a live key of the range is reserved.
     pub fn reserves(&self, range: &KeyRange) -> bool {
         encoding::reserved_part(range).is_some_and(|part| self.index.count(&part) > 0)
+    }
+
+    /// True for the etcd lease of a hold. Clients of etcd's protocol may know of it and do nothing with it: whoever ends,
+    /// renews or burdens it has a say in who holds a lease object.
+    pub fn is_hold(&self, lease: LeaseId) -> bool {
+        self.leases.get(&lease).is_some_and(|lease| {
+            let on = (Bound::Included(encoding::RESERVED), Bound::Unbounded);
+            let first = lease.keys.range::<[u8], _>(on).next();
+            first.is_some_and(|key| encoding::is_reserved(key))
+        })
+    }
+
+    /// Whether a client of etcd's protocol may attach a key to this lease, if it is one.
+    pub fn check_attaching(&self, lease: LeaseId) -> Result<(), Rejection> {
+        if lease.is_none() {
+            return Ok(());
+        }
+        if !self.leases.contains_key(&lease) {
+            return Err(Rejection::LeaseNotFound);
+        }
+        if self.is_hold(lease) { Err(Rejection::Reserved) } else { Ok(()) }
     }
 
     pub fn has_alarm(&self, kind: AlarmKind) -> bool {

@@ -86,7 +86,7 @@ impl<'a> Step<'a> {
             Command::Txn(txn) => self.txn(&txn, answer),
             Command::Compact { revision } => Ok(self.compact(revision)),
             Command::LeaseGrant { lease, ttl } => Ok(self.grant(lease, ttl, term)),
-            Command::LeaseRevoke { lease } if self.holds_reserved(lease) => Ok(Err(Rejection::Reserved)),
+            Command::LeaseRevoke { lease } if self.state.is_hold(lease) => Ok(Err(Rejection::Reserved)),
             Command::LeaseRevoke { lease } => Ok(self.revoke(lease)),
             // S12: only the leader that still leads may say that a lease's time is up.
             Command::LeaseExpire { term: decided, .. } if decided != term => Ok(Err(Rejection::Deposed)),
@@ -128,8 +128,8 @@ impl<'a> Step<'a> {
         if encoding::is_reserved(&put.key) {
             return Ok(Err(Rejection::Reserved));
         }
-        if !put.lease.is_none() && !self.state.leases.contains_key(&put.lease) {
-            return Ok(Err(Rejection::LeaseNotFound));
+        if let Err(rejection) = self.state.check_attaching(put.lease) {
+            return Ok(Err(rejection));
         }
         if (put.keep_value || put.keep_lease) && self.state.index.get(&put.key).is_none() {
             return Ok(Err(Rejection::KeyNotFound));
@@ -275,12 +275,6 @@ impl<'a> Step<'a> {
                 self.target().delete(write, key, existing);
             }
         }
-    }
-
-    /// True if a lease's end would delete keys that clients of etcd's protocol may not write.
-    fn holds_reserved(&self, lease: LeaseId) -> bool {
-        let lease = self.state.leases.get(&lease);
-        lease.is_some_and(|lease| lease.keys.iter().any(|key| encoding::is_reserved(key)))
     }
 
     fn alarm(&mut self, action: AlarmAction, alarm: Alarm) -> Verdict {

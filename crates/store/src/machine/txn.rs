@@ -151,10 +151,7 @@ fn check_put(state: &State, put: &Put) -> Result<(), Rejection> {
     if (put.keep_value || put.keep_lease) && state.index.get(&put.key).is_none() {
         return Err(Rejection::KeyNotFound);
     }
-    if !put.lease.is_none() && !state.leases.contains_key(&put.lease) {
-        return Err(Rejection::LeaseNotFound);
-    }
-    Ok(())
+    state.check_attaching(put.lease)
 }
 
 /// Unlike a range of its own, one inside a transaction takes a negative revision for a compacted one.

@@ -216,14 +216,15 @@ impl Model {
         let touched = match command {
             Command::Put(put) => encoding::is_reserved(&put.key),
             Command::DeleteRange(delete) => self.deletes_reserved(&delete.range),
-            Command::LeaseRevoke { lease } => {
-                let leases = self.leases();
-                let keys = leases.get(lease).map(|(_, keys)| keys.clone()).unwrap_or_default();
-                keys.iter().any(|key| encoding::is_reserved(key))
-            }
+            Command::LeaseRevoke { lease } => self.is_hold(*lease),
             _ => false,
         };
         if touched { Err(Rejection::Reserved) } else { Ok(()) }
+    }
+
+    fn is_hold(&self, lease: LeaseId) -> bool {
+        let leases = self.leases();
+        leases.get(&lease).is_some_and(|(_, keys)| keys.iter().any(|key| encoding::is_reserved(key)))
     }
 
     fn deletes_reserved(&self, range: &KeyRange) -> bool {
@@ -314,7 +315,8 @@ impl Model {
 
     fn check_lease(&self, put: &Put) -> Result<(), Rejection> {
         let known = put.lease == LeaseId::NONE || self.granted.contains_key(&put.lease);
-        known.then_some(()).ok_or(Rejection::LeaseNotFound)
+        known.then_some(()).ok_or(Rejection::LeaseNotFound)?;
+        if self.is_hold(put.lease) { Err(Rejection::Reserved) } else { Ok(()) }
     }
 
     fn check_exists(&self, put: &Put) -> Result<(), Rejection> {

@@ -25,7 +25,8 @@ pub enum Fault {
     Hold(Duration),
     /// Watches break, with what was on its way.
     Cut,
-    /// From now on watches, and reads that allow it, are behind by so long.
+    /// From now on watches, and reads that allow it, are behind by so long. Beyond the patience of an informer with a silent stream
+    /// (10 s) it is a hold without an end.
     Lag(Duration),
     /// Watches break and cannot be opened for so long; by then history is compacted, and what happened meanwhile is never seen.
     Miss(Duration),
@@ -95,7 +96,7 @@ impl Fault {
         Self::Hold(Duration::from_secs(5)),
         Self::Hold(MINUTE),
         Self::Cut,
-        Self::Lag(Duration::from_secs(20)),
+        Self::Lag(Duration::from_secs(8)),
         Self::Miss(Duration::from_secs(30)),
         Self::Gone(Duration::from_secs(180)),
     ];

@@ -80,15 +80,19 @@ async fn ours(client: Client, stop: CancellationToken) {
     manager.run(stop.cancelled_owned()).await.expect("it runs until it is stopped");
 }
 
-async fn beat(client: &Client, name: &str) -> Result<(), Error> {
-    let status = serde_json::json!({"status": {"beatMs": setpoint_testkit::now().0}});
+/// One that was destroyed says nothing.
+async fn beat(client: &Client, name: &str, at_ms: u64) -> Result<(), Error> {
+    let status = serde_json::json!({"status": {"beatMs": at_ms}});
     let options = PatchOptions { status: true, ..PatchOptions::default() };
-    client.api::<Part>().patch(name, &Patch::Merge(status), &options).await.map(drop)
+    match client.api::<Part>().patch(name, &Patch::Merge(status), &options).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 async fn beat_for_long(client: &Client) -> Result<(), Error> {
     for _ in 0..30 {
-        beat(client, "lives").await?;
+        beat(client, "lives", setpoint_testkit::now().0).await?;
         sleep(Duration::from_secs(2)).await;
     }
     Ok(())
@@ -108,15 +112,13 @@ where
             for (slot, name) in [(0, "lives"), (1, "dies")] {
                 client.api::<Part>().create(&part(name, &pool, slot), &WriteOptions::default()).await?;
             }
-            beat(&client, "dies").await
+            beat(&client, "dies", setpoint_testkit::now().0).await
         })
         .step("signs of life", |client| async move { beat_for_long(&client).await })
         .step("more of them", |client| async move {
             beat_for_long(&client).await?;
             // It need not be watched any longer.
-            let status = serde_json::json!({"status": {"beatMs": 0}});
-            let options = PatchOptions { status: true, ..PatchOptions::default() };
-            client.api::<Part>().patch("lives", &Patch::Merge(status), &options).await.map(drop)
+            beat(&client, "lives", 0).await
         })
         .converged(|state| match state.one::<Part>("default", "dies") {
             Some(part) if part.status.as_ref().is_some_and(|status| status.beat_ms > 0) => {

@@ -66,7 +66,7 @@ impl Reconciler for Pools {
 
     async fn execute(&self, run: &Run, plan: Plan) -> Result<Action, ReconcileError> {
         let (pools, parts) = (run.client().api::<Pool>(), run.client().api::<Part>());
-        let clean_up = |_: &Typed<Pool>| async {
+        let clean_up = async {
             for part in &plan.parts {
                 ensure_deleted(&parts, part, Deletion::default()).await?;
             }

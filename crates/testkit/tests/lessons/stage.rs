@@ -168,7 +168,9 @@ pub fn wrong(scenario: &Scenario, plan: &str) -> Option<Problem> {
 pub fn check(plan: &str, weak: &Scenario, ours: &Scenario) {
     let caught = wrong(weak, plan);
     assert!(caught.is_some(), "the weak variant survived {plan}");
-    assert_eq!(wrong(ours, plan), None, "ours did not survive {plan}; the weak one: {caught:?}");
+    let outcome = replay(ours, plan);
+    let tale = outcome.tale();
+    assert_eq!(outcome.problem, None, "ours did not survive {plan}; the weak one: {caught:?}\n{tale}");
 }
 
 /// The same, for a weak variant that is right as long as nothing goes wrong.

@@ -38,8 +38,3 @@ async fn weak(client: Client, stop: CancellationToken) {
 fn a_write_that_comes_late_is_no_second_one() {
     check_only_by_fault("late(30s)@write:1", &scenario(weak), &scenario(ours));
 }
-
-#[test]
-fn nor_is_one_whose_answer_comes_late() {
-    check_only_by_fault("slow(3s)@write:1", &scenario(weak), &scenario(ours));
-}

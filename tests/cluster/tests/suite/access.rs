@@ -7,6 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use setpoint_api::etcdserverpb as etcd;
+use setpoint_api::etcdserverpb::watch_request::RequestUnion;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::status::error_of;
@@ -16,7 +18,8 @@ use setpoint_cluster_tests::testbed::{PATIENCE, patiently};
 use setpoint_etcd_tests::cluster::{Cluster, ClusterConfig, setpointd};
 use tempfile::TempDir;
 use tokio::time::{Duration, Instant, sleep};
-use tonic::{Code, Request, Status};
+use tokio_stream::StreamExt;
+use tonic::{Code, Request, Status, Streaming};
 
 use crate::pki::Pki;
 
@@ -209,6 +212,77 @@ async fn a_role_is_what_its_holder_may_do_at_every_node_until_it_is_withdrawn() 
     }
 }
 
+async fn watch(who: &Who) -> Result<Streaming<pb::WatchResponse>, Status> {
+    let request = pb::WatchRequest { kind: "Namespace".into(), ..Default::default() };
+    Ok(who.client.objects().watch(who.ask(request)).await?.into_inner())
+}
+
+async fn watch_keys(who: &Who) -> Result<Streaming<etcd::WatchResponse>, Status> {
+    let create = etcd::WatchCreateRequest { key: "k".into(), ..Default::default() };
+    let request = etcd::WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+    let requests = tokio_stream::once(request).chain(tokio_stream::pending());
+    let mut answers = who.client.watch().watch(who.ask(requests)).await?.into_inner();
+    match answers.message().await? {
+        Some(answer) if answer.created && !answer.canceled => Ok(answers),
+        answer => Err(Status::permission_denied(format!("{answer:?}"))),
+    }
+}
+
+/// What the end of a watch says, whatever comes before it.
+async fn end_of(mut answers: Streaming<pb::WatchResponse>) -> pb::Error {
+    let end = async {
+        loop {
+            let answer =
+                answers.message().await.expect("it ends with an event").expect("it ends with an event");
+            if let Some(error) = answer.events.into_iter().find_map(|event| event.error) {
+                return error;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, end).await.expect("the watch ends in time")
+}
+
+async fn end_of_keys(mut answers: Streaming<etcd::WatchResponse>) -> String {
+    let answer = tokio::time::timeout(PATIENCE, answers.message()).await.expect("the watch ends in time");
+    let answer = answer.expect("the stream goes on").expect("the stream goes on");
+    assert!(answer.canceled, "{answer:?}");
+    answer.cancel_reason
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_ends_with_its_role_and_with_its_token() {
+    let guarded = Guarded::start().await;
+    let admin = guarded.admin(0);
+    let rules = r#"{"rules":[{"verbs":["watch"],"kinds":["Namespace","keys"]}]}"#;
+    patiently(|| create(&admin, "Role", "watch", rules)).await;
+    let bind = r#"{"role":"watch","subjects":["user:given","user:known"]}"#;
+    patiently(|| create(&admin, "RoleBinding", "watch", bind)).await;
+    let (given, known) = (guarded.token("given", "none"), guarded.token("known", "none"));
+    let (given, known) = (guarded.bearing(1, Some(&given)), guarded.bearing(1, Some(&known)));
+    until("both may watch", || async { watch(&given).await.is_ok() && watch(&known).await.is_ok() }).await;
+
+    // Nothing has to happen for it: this one has nothing to be sent.
+    let objects = patiently(|| watch(&known)).await;
+    let keys = patiently(|| watch_keys(&known)).await;
+    let text = fs::read_to_string(&guarded.tokens).expect("the file");
+    let kept = text.lines().filter(|line| !line.contains(r#""name":"known""#));
+    fs::write(&guarded.tokens, kept.map(|line| format!("{line}\n")).collect::<String>()).expect("written");
+    let error = end_of(objects).await;
+    assert_eq!(error.reason(), Reason::Unauthenticated, "{error:?}");
+    assert!(end_of_keys(keys).await.contains("the token is not valid"));
+
+    let objects = patiently(|| watch(&given)).await;
+    let keys = patiently(|| watch_keys(&given)).await;
+    until("the binding is gone", || async {
+        delete(&admin, "RoleBinding", "watch").await.map_or_else(|it| it.code() == Code::NotFound, |_| true)
+    })
+    .await;
+    let error = end_of(objects).await;
+    assert_eq!(error.reason(), Reason::Forbidden, "{error:?}");
+    assert!(error.message.starts_with("user:given may not watch Namespace"), "{error:?}");
+    assert!(end_of_keys(keys).await.contains("user:given may not watch keys k"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_proof_that_is_no_good_is_refused_and_nobody_gives_away_what_they_do_not_have() {
     let guarded = Guarded::start().await;
@@ -256,6 +330,9 @@ async fn a_proof_that_is_no_good_is_refused_and_nobody_gives_away_what_they_do_n
         create(&lea, "Role", "nothing", r#"{"rules":[]}"#).await.is_ok()
     })
     .await;
+    let early = r#"{"role":"not-made-yet","subjects":["user:lea"]}"#;
+    let text = refused(Reason::Forbidden, || create(&lea, "RoleBinding", "more", early)).await;
+    assert!(text.starts_with("user:lea may not bind the Role not-made-yet, which does not exist"), "{text}");
     for (kind, spec) in [
         ("Role", r#"{"rules":[{"verbs":["*"],"kinds":["*"]}]}"#),
         ("RoleBinding", r#"{"role":"setpoint-admin","subjects":["user:lea"]}"#),

@@ -214,6 +214,27 @@ fn denied_others() -> Vec<Case> {
         case!("revoking a lease", "delete keys /x", |who, lease| {
             who.client.lease().lease_revoke(who.ask(pb::LeaseRevokeRequest { id: lease })).await?
         }),
+        case!("sharing a lease", "update keys /x", |who, lease| {
+            kv!(who, put, pb::PutRequest { lease, ..put("/ci/a") })
+        }),
+        case!("sharing a lease in a transaction", "update keys /x", |who, lease| {
+            let ours = Op::RequestRange(range("/ci/a", ""));
+            let nested = txn("/ci/a", Op::RequestPut(pb::PutRequest { lease, ..put("/ci/a") }), ours.clone());
+            kv!(who, txn, txn("/ci/a", ours, Op::RequestTxn(nested)))
+        }),
+        case!("a lock by somebody's lease", "update keys /x", |who, lease| {
+            let lock = LockRequest { name: "/ci/lock".into(), lease };
+            LockClient::new(who.client.channel.clone()).lock(who.ask(lock)).await?
+        }),
+        case!("a campaign by somebody's lease", "update keys /x", |who, lease| {
+            let campaign = CampaignRequest { name: "/ci/office".into(), value: Bytes::new(), lease };
+            ElectionClient::new(who.client.channel.clone()).campaign(who.ask(campaign)).await?
+        }),
+        case!("a proclamation by somebody's lease", "update keys /x", |who, lease| {
+            let leader = leader("/ci/office/1").map(|it| LeaderKey { lease, ..it });
+            let proclaim = ProclaimRequest { leader, value: Bytes::new() };
+            ElectionClient::new(who.client.channel.clone()).proclaim(who.ask(proclaim)).await?
+        }),
         case!("the keys of a lease", "get keys /x", |who, lease| {
             let show = pb::LeaseTimeToLiveRequest { id: lease, keys: true };
             who.client.lease().lease_time_to_live(who.ask(show)).await?

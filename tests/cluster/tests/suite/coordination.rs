@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use setpoint_api::etcdserverpb as etcd;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::status::error_of;
@@ -160,4 +161,30 @@ async fn a_bad_keep_alive_does_not_end_the_stream_of_the_others() {
     assert_eq!((bad.held, error.reason()), (false, Reason::Invalid), "{error:?}");
     let good = answers.message().await.expect("an answer").expect("the second");
     assert!(good.held && good.error.is_none(), "{good:?}");
+}
+
+/// Also where everybody may do everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcds_clients_can_neither_renew_nor_end_nor_share_the_lease_of_a_hold() {
+    let bed = Testbed::start_with("a_hold_and_etcds_clients", Setup::of(1)).await;
+    let client = &bed.clients[0];
+    let taken = patiently(|| acquire(client, "a", 0)).await;
+    assert!(taken.acquired, "{taken:?}");
+    let leases = patiently(|| async {
+        Ok(client.lease().lease_leases(etcd::LeaseLeasesRequest {}).await?.into_inner().leases)
+    })
+    .await;
+    let [lease] = &leases[..] else { panic!("one hold, one lease: {leases:?}") };
+    let id = lease.id;
+    let denied = |answer: Result<(), Status>| {
+        let status = answer.expect_err("nobody may");
+        assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
+    };
+    let keep = tokio_stream::once(etcd::LeaseKeepAliveRequest { id });
+    let mut kept = client.lease().lease_keep_alive(keep).await.expect("a stream").into_inner();
+    denied(kept.message().await.map(drop));
+    denied(client.lease().lease_revoke(etcd::LeaseRevokeRequest { id }).await.map(drop));
+    let put = etcd::PutRequest { key: "k".into(), lease: id, ..Default::default() };
+    denied(client.kv().put(put).await.map(drop));
+    assert_eq!(patiently(|| client.get("k")).await, None);
 }

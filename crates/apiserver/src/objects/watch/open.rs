@@ -16,14 +16,12 @@ use crate::objects::feed::Feed;
 use crate::objects::freshness::{At, Settled};
 use crate::objects::get::part;
 use crate::objects::list;
-use crate::objects::reader::{Reader, blocking};
+use crate::objects::reader::{OVERTAKEN_MAX, Reader, blocking};
 use crate::objects::scope::Scope;
 use crate::objects::selection::Selection;
 
 /// More than so many objects the index does not list for a watch: reading all of them in order is then no slower.
 const FOUND_MAX: usize = 10_000;
-/// How often an initial state may be overtaken by a compaction before it begins.
-const OVERTAKEN_MAX: usize = 4;
 /// Bookmarks come no faster, whatever is asked for.
 const BOOKMARK_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
@@ -69,6 +67,7 @@ impl Reader {
             millis => Duration::from_millis(millis.into()).max(BOOKMARK_INTERVAL_MIN),
         };
         let watching = Watching {
+            namespace: scope.namespace,
             feed: Feed::open_watch(&self.hub, &self.store, scope.range, after),
             reader: self.clone(),
             view,

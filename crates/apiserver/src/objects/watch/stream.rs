@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
-use setpoint_access::Share;
+use setpoint_access::{Need, Share, Verb};
 use setpoint_api::raw::{RawEvent, RawWatchResponse};
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_store::ReadFailure;
@@ -17,6 +17,7 @@ use setpoint_types::Revision;
 use tokio::time::{Instant, sleep_until};
 
 use super::initial::Initial;
+use crate::access::Standing;
 use crate::load::Seat;
 use crate::objects::catalog::Rules;
 use crate::objects::error::Refusal;
@@ -31,6 +32,8 @@ pub type WatchAnswers = Pin<Box<dyn Stream<Item = RawWatchResponse> + Send>>;
 pub struct Watching {
     pub reader: Reader,
     pub view: Arc<View>,
+    /// None for all.
+    pub namespace: Option<String>,
     pub feed: Feed,
     /// What is left of it.
     pub initial: Option<Initial>,
@@ -49,6 +52,8 @@ pub struct Held {
     /// Until the initial state is sent: from then on a watch only waits.
     pub seat: Option<Seat>,
     pub watches: Option<Share>,
+    /// That it may watch at all, which may end before the watch does.
+    pub standing: Standing,
 }
 
 /// What comes next.
@@ -74,6 +79,11 @@ impl Watching {
     }
 
     async fn next(&mut self) -> Next {
+        if self.initial.is_some()
+            && let Err(refusal) = self.check_standing()
+        {
+            return self.end(refusal);
+        }
         if let Some(initial) = &mut self.initial {
             match initial.next().await {
                 Ok(Some(chunk)) => return Next::Answer(chunk),
@@ -100,6 +110,7 @@ impl Watching {
 
     async fn next_change(&mut self) -> Result<Next, Refusal> {
         loop {
+            self.check_standing()?;
             if Instant::now() >= self.deadline {
                 return Ok(Next::End(only(event::bookmark(self.position, false))));
             }
@@ -121,11 +132,18 @@ impl Watching {
                 self.sent_at = Instant::now();
                 continue;
             }
+            let until = bookmark_at.min(self.deadline);
             tokio::select! {
                 () = self.feed.changed() => {}
-                () = sleep_until(bookmark_at.min(self.deadline)) => {}
+                () = sleep_until(self.held.standing.look_again().map_or(until, |at| at.min(until))) => {}
             }
         }
+    }
+
+    /// Nothing is sent to whoever may no longer watch (A13).
+    fn check_standing(&mut self) -> Result<(), Refusal> {
+        let (kind, namespace) = (self.view.kind.name(), self.namespace.as_deref().unwrap_or_default());
+        Ok(self.held.standing.check_again(|| vec![Need::all(Verb::Watch, kind, namespace)])?)
     }
 
     /// Nothing comes any more of a kind whose definition is gone: then there are no objects of it.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use setpoint_api::raw::RawObject;
 use setpoint_api::raw::v1 as raw;
+use setpoint_api::raw::{Part, RawObject};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_objects::deletion::{self, Dependent};
 use setpoint_objects::write::Outcome;
@@ -25,6 +25,10 @@ use crate::objects::reader::blocking;
 /// Parts of an object that an answer names.
 const DEPENDENTS_MAX: usize = 32;
 
+/// The objects of one answer, in bytes: with all else that is said, less than the 4 MiB that gRPC clients take unless told
+/// otherwise. What a transaction did must not be unknown to its client because it was much.
+const OBJECTS_BYTES_MAX: usize = 3 << 20;
+
 /// The answer to one intent.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
@@ -42,6 +46,29 @@ pub struct Answers {
     pub revision: Revision,
     pub results: Vec<Answer>,
     pub repeated: bool,
+}
+
+impl Answers {
+    /// Leaves out what is too large, and says so: objects without their content, and those that have too much besides.
+    pub fn fit(&mut self) {
+        let mut room = OBJECTS_BYTES_MAX;
+        for answer in &mut self.results {
+            let Some(raw) = answer.raw.take() else { continue };
+            let RawObject { stored, revision } = raw;
+            if stored.len() <= room {
+                room -= stored.len();
+                answer.raw = Some(RawObject { stored, revision });
+                continue;
+            }
+            let brief = RawObject::of(stored, revision, Part::Metadata);
+            let text = "its spec and status are left out of this answer, which would be too large; read it";
+            answer.warnings.push(text.to_owned());
+            if brief.stored.len() <= room {
+                room -= brief.stored.len();
+                answer.raw = Some(brief);
+            }
+        }
+    }
 }
 
 impl Answer {
@@ -245,4 +272,43 @@ fn answer(written: Written, revision: Revision, dry_run: bool) -> Answer {
     };
     let raw = Some(RawObject::new(encoded, revision.get()));
     Answer { raw, object: Some(object), revision, changed, gone, repeated: false, warnings, taken }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_for_an_answer_is_left_out_of_it() {
+        use prost::Message;
+        let object = |name: &str, bytes: usize, annotations: usize| {
+            let annotations = [("a".to_owned(), "x".repeat(annotations))].into();
+            let metadata = pb::Metadata { name: name.to_owned(), annotations, ..Default::default() };
+            let spec = format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)).into();
+            let object =
+                pb::Object { kind: "K".into(), metadata: Some(metadata), spec, ..Default::default() };
+            let raw = Some(RawObject::new(object.encode_to_vec().into(), 7));
+            Answer { raw, changed: true, ..Answer::default() }
+        };
+        let mega = 1 << 20;
+        let results = vec![
+            object("a", mega, 0),
+            object("b", mega, 0),
+            object("c", mega, 0),
+            object("d", 10, 0),
+            object("e", 10, mega),
+        ];
+        let mut answers = Answers { revision: Revision::new(7), results, repeated: false };
+        answers.fit();
+        let told: Vec<_> = answers.results.into_iter().map(Answer::into_write).collect();
+        let bytes = |it: &raw::WriteResponse| it.object.as_ref().map_or(0, |it| it.stored.len());
+        assert!(told.iter().map(bytes).sum::<usize>() <= OBJECTS_BYTES_MAX);
+        let sizes: Vec<_> = told.iter().map(bytes).collect();
+        assert!(sizes[0] > mega && sizes[1] > mega && sizes[3] > 10, "{sizes:?}");
+        assert!((1..100).contains(&sizes[2]), "its metadata alone: {sizes:?}");
+        assert_eq!(sizes[4], 0, "not even that fits");
+        let warned: Vec<_> = told.iter().map(|it| it.warnings.len()).collect();
+        assert_eq!(warned, [0, 0, 1, 0, 1]);
+        assert!(told.iter().all(|it| it.changed));
+    }
 }

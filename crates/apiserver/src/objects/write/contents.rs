@@ -11,20 +11,21 @@ use setpoint_admission::Budget;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::unknown::FieldValidation;
-use setpoint_objects::write::{self, Context, Fresh, Outcome};
+use setpoint_objects::write::{self, Context, Draft, Fresh, Outcome};
 use setpoint_objects::{Metadata, Object, deletion};
-use setpoint_store::ReadFailure;
 use setpoint_store::command::Range;
-use setpoint_store::commit::{Guard, Op};
+use setpoint_store::commit::{Commit, Guard, Op};
+use setpoint_store::{Author, ReadFailure};
 use setpoint_types::kinds::NamespaceSpec;
 use setpoint_types::object::to_json;
-use setpoint_types::{KeyRange, LeaseId, Revision};
+use setpoint_types::{KeyRange, LeaseId, Revision, Uid};
 
+use super::admit::admit_own;
 use super::commit::{Change, KeyOp, by_rules};
 use super::convert;
 use super::options::Options;
 use super::policies::Asked;
-use super::writer::{Prepared, Writer, Written, uid};
+use super::writer::{Prepared, Writer, Written};
 use crate::objects::catalog::Kind;
 use crate::objects::definitions::{KIND_DEFINITION, is_rule};
 use crate::objects::error::Refusal;
@@ -32,8 +33,11 @@ use crate::objects::key::{self, ObjectName};
 use crate::objects::reader::blocking;
 
 pub const NAMESPACE: &str = "Namespace";
-/// Where objects are whose namespace is not said. Its object is made with the first that is created in it.
+/// Where objects are whose namespace is not said. Its object is made with the first that is created in it, or when somebody
+/// first asks for namespaces.
 pub const DEFAULT: &str = "default";
+/// Who is told to have made what the server makes.
+const OURSELVES: &str = "setpoint";
 /// Kinds that are named where the contents of a namespace are told.
 const KINDS_TOLD_MAX: usize = 32;
 
@@ -154,23 +158,44 @@ impl Writer {
         }
     }
 
+    /// Before namespaces are read: makes the object of the default one, if it is not there yet. It cannot be there from the
+    /// start, because the first key of a new cluster is at etcd's first revision. A read goes on without it if need be.
+    pub async fn show_default_namespace(&self) {
+        let key = ObjectName { kind: NAMESPACE, namespace: "", name: DEFAULT }.key();
+        if self.reader.store.count(&KeyRange::Single(key.clone())) > 0 || !self.reader.barrier.is_led() {
+            return;
+        }
+        let Ok(object) = self.default_namespace() else { return };
+        let guards = vec![Guard::Revision { key: key.clone(), revision: Revision::NONE }];
+        let value = convert::encoded(&object);
+        let bytes = value.len();
+        let ops = vec![Op::Put { key, value, lease: LeaseId::NONE }];
+        let itself = || OURSELVES.to_owned();
+        let author = Some(Author { principal: itself(), manager: itself(), ..Author::default() });
+        // If this node is behind, or somebody was faster, it is there.
+        if let Err(error) = self.commits.commit(Commit { operation: None, author, guards, ops }, bytes).await
+        {
+            tracing::debug!(%error, "the default namespace was not made");
+        }
+    }
+
     fn default_namespace(&self) -> Result<Object, Refusal> {
         let kind = self.reader.catalog.served(NAMESPACE)?;
         let metadata = Metadata { name: DEFAULT.to_owned(), ..Metadata::default() };
         let spec = to_json(&NamespaceSpec::default());
         let object = Object { kind: NAMESPACE.to_owned(), metadata, spec, status: Value::Null };
         let context = Context {
-            manager: "setpoint",
+            manager: OURSELVES,
             time_ms: self.clock.now().0,
             validation: FieldValidation::Ignore,
             owners: &|_| None,
         };
-        let fresh = uid((self.draw)());
+        let uid = Uid::from_random((self.draw)());
         let made = write::create(
             &kind.for_rules(),
             None,
             object.into(),
-            Fresh { uid: &fresh, suffix: "" },
+            Fresh { uid: uid.as_str(), suffix: "" },
             &context,
         );
         let mut outcome = made.and_then(|draft| draft.finish()).map_err(convert::refused)?.outcome;
@@ -215,27 +240,43 @@ pub(crate) struct Base {
 }
 
 impl Writer {
-    /// Judges an object that the server makes for a client by the policies and its namespace, as if the client had made it;
-    /// only that policies do not change it.
-    pub(crate) async fn admit_made(&self, object: &Object, options: &Options) -> Result<Base, Refusal> {
-        let base = match self.judged(object, options).await {
+    /// Makes an object of a built-in kind for a client as if the client had created it: policies change and judge it, and
+    /// its namespace has to be there.
+    pub(crate) async fn make(
+        &self,
+        kind: &Kind,
+        draft: impl Fn() -> Result<Draft<'static>, Refusal> + Sync,
+        options: &Options,
+    ) -> Result<(Object, Base), Refusal> {
+        let made = match self.made(kind, &draft, options).await {
             // It must not be refused because this node is behind.
             Err(_) => {
                 self.reader.barrier.pass().await?;
-                self.judged(object, options).await
+                self.made(kind, &draft, options).await
             }
-            base => base,
+            made => made,
         };
         options.notes.tell(&options.author.principal);
-        base
+        made
     }
 
-    async fn judged(&self, object: &Object, options: &Options) -> Result<Base, Refusal> {
+    async fn made(
+        &self,
+        kind: &Kind,
+        draft: &(impl Fn() -> Result<Draft<'static>, Refusal> + Sync),
+        options: &Options,
+    ) -> Result<(Object, Base), Refusal> {
         options.notes.forget();
         let rules = self.reader.rules().await?;
-        let space = self.space(&object.metadata).await?;
+        let key = draft()?.object().metadata.clone();
+        let space = self.space(&key).await?;
+        let mut draft = draft()?;
         let asked = Asked::new(&rules.policies, options, None, space.as_ref());
-        asked.judge(Some(object), false, &mut Budget::for_request())?;
+        let mut budget = Budget::for_request();
+        asked.mutate(&mut draft, &mut budget)?;
+        let object = draft.finish().map_err(convert::refused)?.outcome.object().clone();
+        admit_own(kind, &object)?;
+        asked.judge(Some(&object), false, &mut budget)?;
         let mut base = Base { guards: vec![by_rules(rules.revision)], ops: Vec::new() };
         if let Some(Change { key, read_at, op }) = standing(&object.metadata, space)? {
             base.guards.push(Guard::Revision { key: key.clone(), revision: read_at });
@@ -243,7 +284,7 @@ impl Writer {
                 base.ops.push(Op::Put { key, value, lease: LeaseId::NONE });
             }
         }
-        Ok(base)
+        Ok((object, base))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a role or a binding gives away: nobody gives more than they have (A4).
 //!
 //! A role counts as if it were bound everywhere, so that who may write roles alone cannot enlarge what others have bound.
-//! A binding gives what its role allows at the moment; the commit is guarded by that role. Both are judged by the policy
+//! A binding gives what its role allows at the moment, or anything, if there is no such role; the commit is guarded by it. Both are judged by the policy
 //! as it is after a barrier: what was withdrawn at another node is not given away here.
 
 use setpoint_access::{Permission, Rule, builtin_roles};
@@ -14,7 +14,7 @@ use setpoint_types::kinds::{RoleBindingSpec, RoleSpec};
 use super::commit::Change;
 use super::intent::Intent;
 use super::options::Options;
-use super::writer::Writer;
+use super::writer::{Writer, Written};
 use crate::access::{ROLE, ROLE_BINDING};
 use crate::objects::error::Refusal;
 use crate::objects::key::ObjectName;
@@ -45,11 +45,13 @@ impl Writer {
     }
 
     /// Refuses a role or binding that gives more than its writer has. What that stands on has to stay as it was read.
+    /// `beside` is what the same request writes before it.
     pub(super) async fn giving(
         &self,
         options: &Options,
         before: Option<&Object>,
         outcome: &Outcome,
+        beside: &[Written],
     ) -> Result<Option<Change>, Refusal> {
         let Outcome::Put(object) = outcome else { return Ok(None) };
         let role = object.kind == ROLE;
@@ -74,10 +76,17 @@ impl Writer {
             self.judge(options, &role.rules, &binding.namespaces)?;
             return Ok(None);
         }
+        if let Some(role) = beside.iter().find_map(|it| made(it, &binding.role)) {
+            self.judge(options, &rules(role), &binding.namespaces)?;
+            return Ok(None);
+        }
         let key = ObjectName { kind: ROLE, namespace: "", name: &binding.role }.key();
         let found = self.stored(key.clone()).await?;
-        // One that is not there gives nothing; whoever makes it later is judged for all of it.
-        self.judge(options, &found.as_ref().map(rules).unwrap_or_default(), &binding.namespaces)?;
+        match &found {
+            Some(role) => self.judge(options, &rules(role), &binding.namespaces)?,
+            // One that is not there yet may come to give anything, by whoever makes it, to whoever is bound to it already.
+            None => self.judge_any(options, &binding.role)?,
+        }
         let read_at = Revision::new(found.map_or(0, |it| it.metadata.revision));
         Ok(Some(Change { key, read_at, op: None }))
     }
@@ -99,6 +108,28 @@ impl Writer {
             named.join(", ")
         );
         Err(Refusal::new(Reason::Forbidden, text))
+    }
+
+    /// Whether somebody may give away whatever there is.
+    fn judge_any(&self, options: &Options, role: &str) -> Result<(), Refusal> {
+        let all = || vec!["*".to_owned()];
+        let anything = [Rule { verbs: all(), kinds: all(), names: Vec::new() }];
+        if self.roles.missing(&options.principal, &anything, &[]).is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "{} may not bind the Role {role}, which does not exist and could come to allow anything; make it first",
+            options.principal
+        );
+        Err(Refusal::new(Reason::Forbidden, text))
+    }
+}
+
+/// The role of this name, if that is what the same request wrote before.
+fn made<'w>(written: &'w Written, name: &str) -> Option<&'w Object> {
+    match &written.outcome {
+        Outcome::Put(object) if object.kind == ROLE && object.metadata.name == name => Some(object),
+        _ => None,
     }
 }
 

@@ -121,7 +121,8 @@ impl Writer {
             }
         }
         refusals.into_result()?;
-        let answers = self.done(&intents, &extra, &options).await?;
+        let mut answers = self.done(&intents, &extra, &options).await?;
+        answers.fit();
         let mut results = vec![raw::WriteResponse::default(); count];
         for (place, answer) in extra.places.into_iter().zip(answers.results) {
             results[place] = answer.into_write();

@@ -17,7 +17,7 @@ use setpoint_objects::{Metadata, Object, OwnerReference, Subresource};
 use setpoint_store::command::Range;
 use setpoint_store::commit::Commit;
 use setpoint_store::{Committed, Done as Operated, Hold, LeaseName};
-use setpoint_types::{KeyRange, Revision};
+use setpoint_types::{KeyRange, Revision, Uid};
 
 use super::admit;
 use super::commit::{self, Change, CommitError, Commits, Decided, Extra, KeyOp, Setback};
@@ -77,6 +77,9 @@ impl Default for WriteLimits {
 
 /// Of a request or a stored object: deciding on less takes well under a millisecond.
 const LARGE_BYTES: usize = 16 << 10;
+
+/// How much more a request may be about than it may store: all of it is in memory at a time.
+const LOOKED_AT: usize = 16;
 
 /// What became of one intent.
 #[derive(Clone, Debug)]
@@ -220,7 +223,7 @@ impl Writer {
         budget: &mut Budget,
     ) -> Result<(), Refusal> {
         let kind = self.reader.catalog.served(intent.kind())?;
-        let (uid, suffix) = (uid((self.draw)()), suffix((self.draw)()));
+        let (uid, suffix) = (Uid::from_random((self.draw)()), suffix((self.draw)()));
         let key = intent.key(&kind.for_rules(), &suffix)?;
         let stored_key = ObjectName { kind: kind.name(), namespace: &key.namespace, name: &key.name }.key();
         if kind.name() == LEASE && intent.writes_status() {
@@ -245,7 +248,7 @@ impl Writer {
             key: &key,
             stored: stored.as_ref(),
             stored_bytes,
-            fresh: Fresh { uid: &uid, suffix: &suffix },
+            fresh: Fresh { uid: uid.as_str(), suffix: &suffix },
             options,
             rules,
             namespace: space.as_ref().and_then(Option::as_ref),
@@ -260,7 +263,8 @@ impl Writer {
             self.check_room(&kind, &prepared.written)?;
             self.check_place(&key, space, prepared).await?;
         }
-        prepared.held.extend(self.giving(options, stored.as_ref(), &written.outcome).await?);
+        let given = self.giving(options, stored.as_ref(), &written.outcome, &prepared.written).await?;
+        prepared.held.extend(given);
         self.close(&written.outcome, prepared)?;
         if again {
             prepared.join(&stored_key, written);
@@ -445,6 +449,8 @@ pub(super) struct Prepared {
     pub closed: Vec<KeyRange>,
     /// Of what is to be stored.
     bytes: usize,
+    /// Also of what goes, or stays as it is.
+    looked_at: usize,
 }
 
 impl Prepared {
@@ -458,10 +464,15 @@ impl Prepared {
         if matches!(written.outcome, Outcome::Put(_)) {
             self.bytes += written.encoded.len();
         }
-        if self.bytes <= most {
+        self.looked_at += written.encoded.len();
+        let looked_at_most = most.saturating_mul(LOOKED_AT);
+        if self.bytes <= most && self.looked_at <= looked_at_most {
             return Ok(());
         }
-        let text = format!("would store more than {most} bytes at once; make it several");
+        let text = match self.bytes > most {
+            true => format!("would store more than {most} bytes at once; make it several"),
+            false => format!("is about objects of more than {looked_at_most} bytes; make it several"),
+        };
         Err(Refusal::new(Reason::TooLarge, format!("the request {text}")).naming("writes", text))
     }
 
@@ -489,12 +500,6 @@ impl Prepared {
     }
 }
 
-/// As UUIDs are written.
-pub(crate) fn uid(random: u128) -> String {
-    let hex = format!("{random:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
 /// Five characters without vowels and digits that look like letters, so that no words come out.
 fn suffix(mut random: u128) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -511,9 +516,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_is_a_uid_and_a_part_of_a_name() {
-        assert_eq!(uid(0x0123_4567_89ab_cdef), "00000000-0000-0000-0123-456789abcdef");
-        assert_eq!(uid(u128::MAX).len(), 36);
+    fn what_is_drawn_is_a_part_of_a_name() {
         assert_eq!(suffix(0), "bbbbb");
         assert_ne!(suffix(1), suffix(2));
         assert!(suffix(u128::MAX).bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
