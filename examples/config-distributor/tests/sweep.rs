@@ -55,13 +55,17 @@ async fn tier(client: Client, name: &str, tier: &str) -> Result<(), Error> {
     client.api::<Namespace>().patch(name, &patch, &PatchOptions::default()).await.map(drop)
 }
 
+fn is_gold(namespace: &Typed<Namespace>) -> bool {
+    namespace.metadata.labels.get("tier").is_some_and(|tier| tier == "gold")
+}
+
 /// Every namespace has what it should have, and the source says so.
 fn converged(state: &State) -> Result<(), String> {
     let source = state.one::<Config>(HOME, "limits");
     let asked = source.as_ref().is_some_and(|it| it.metadata.labels.contains_key(DISTRIBUTE));
     for namespace in state.all::<Namespace>() {
         let name = &namespace.metadata.name;
-        let wanted = asked && name != HOME && namespace.metadata.labels["tier"] == "gold";
+        let wanted = asked && name != HOME && is_gold(&namespace);
         let found = state.one::<Config>(name, "limits").filter(|_| name != HOME && name != "taken");
         let data = source.as_ref().map(|source| &source.spec.data);
         match (wanted && name != "taken", &found) {
@@ -72,7 +76,7 @@ fn converged(state: &State) -> Result<(), String> {
     }
     let Some(source) = source.filter(|_| asked) else { return Ok(()) };
     let status = source.status.unwrap_or_default();
-    let taken = state.one::<Namespace>("", "taken").is_some_and(|it| it.metadata.labels["tier"] == "gold");
+    let taken = state.one::<Namespace>("", "taken").is_some_and(|it| is_gold(&it));
     let expected = if taken { "NameTaken" } else { "AllCopied" };
     let is_told = status
         .conditions
