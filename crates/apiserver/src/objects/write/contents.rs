@@ -165,9 +165,9 @@ impl Writer {
         if self.reader.store.count(&KeyRange::Single(key.clone())) > 0 || !self.reader.barrier.is_led() {
             return;
         }
-        let Ok(object) = self.default_namespace() else { return };
+        let Ok(mut object) = self.default_namespace() else { return };
         let guards = vec![Guard::Revision { key: key.clone(), revision: Revision::NONE }];
-        let value = convert::encoded(&object);
+        let value = convert::encoded(&mut object);
         let bytes = value.len();
         let ops = vec![Op::Put { key, value, lease: LeaseId::NONE }];
         let itself = || OURSELVES.to_owned();
