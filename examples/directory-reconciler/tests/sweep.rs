@@ -10,7 +10,7 @@ use directory_reconciler::kind::Directory;
 use directory_reconciler::{LABEL, Settings, run};
 use serde_json::json;
 use setpoint_client::{Client, DeleteOptions, Error, Patch, PatchOptions, Scope, WriteOptions};
-use setpoint_testkit::{Moment, Scenario, State, sweep};
+use setpoint_testkit::{Limits, Moment, Scenario, State, sweep};
 use setpoint_types::Object;
 
 const KIND: &str = r"
@@ -200,6 +200,8 @@ fn the_cluster_ends_as_the_files_say() {
         move |state| author.converged(state)
     })
     .invariant("only what came from the folder is pruned", prunes_only_its_own)
-    .invariant("nothing is lost sight of", nothing_is_lost_sight_of);
+    .invariant("nothing is lost sight of", nothing_is_lost_sight_of)
+    // It looks every ten seconds, whatever happens, which makes its runs long: the first places, where things begin, tell the most.
+    .limits(Limits { places_max: 12, drawn: 10, ..Limits::default() });
     sweep(&scenario);
 }
