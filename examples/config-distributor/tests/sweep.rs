@@ -5,7 +5,7 @@ use config_distributor::mark::{DISTRIBUTE, SOURCE};
 use config_distributor::{NAME, run};
 use serde_json::{Value, json};
 use setpoint_client::{Client, DeleteOptions, Error, Patch, PatchOptions, Typed, WriteOptions};
-use setpoint_testkit::{Moment, Scenario, State, sweep};
+use setpoint_testkit::{Limits, Moment, Scenario, State, sweep};
 use setpoint_types::kinds::{KindDefinition, KindDefinitionSpec, Namespace, NamespaceSpec};
 
 const HOME: &str = "base";
@@ -122,6 +122,8 @@ fn every_namespace_ends_with_what_it_should_have() {
         client.api::<Config>().namespace(HOME).delete("limits", &once()).await.map(drop)
     })
     .converged(converged)
-    .invariant("only copies are touched", touches_only_its_own);
+    .invariant("only copies are touched", touches_only_its_own)
+    // Nine steps make many places: the first writes and events of each sort are enough for a test that runs with every change.
+    .limits(Limits { places_max: 8, drawn: 8, ..Limits::default() });
     sweep(&scenario);
 }

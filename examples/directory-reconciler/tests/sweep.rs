@@ -202,6 +202,6 @@ fn the_cluster_ends_as_the_files_say() {
     .invariant("only what came from the folder is pruned", prunes_only_its_own)
     .invariant("nothing is lost sight of", nothing_is_lost_sight_of)
     // It looks every ten seconds, whatever happens, which makes its runs long: the first places, where things begin, tell the most.
-    .limits(Limits { places_max: 12, drawn: 10, ..Limits::default() });
+    .limits(Limits { places_max: 8, drawn: 8, ..Limits::default() });
     sweep(&scenario);
 }

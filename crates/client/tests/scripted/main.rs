@@ -174,7 +174,8 @@ async fn while_all_are_down_requests_wait_instead_of_hammering() {
     });
     let failed = futures::future::join_all(calls).await;
     assert!(failed.iter().all(|failed| *failed));
-    assert!(cluster.servers[0].count() <= 100, "fifty calls asked {} times", cluster.servers[0].count());
+    // One trial at a time, of all calls together, each some seconds after the last.
+    assert!(cluster.servers[0].count() <= 200, "fifty calls asked {} times", cluster.servers[0].count());
 }
 
 #[tokio::test(start_paused = true)]
