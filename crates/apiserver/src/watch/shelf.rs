@@ -12,11 +12,14 @@ use parking_lot::Mutex;
 use setpoint_api::raw::{Part, RawEvent};
 use setpoint_store::KeyValue;
 
+/// The events that tell of one change, whole and without spec and status, each made when it is first asked for.
+type ByPart = [OnceLock<Arc<RawEvent>>; 2];
+
 /// What each change of one revision replaced; none for a key that was created.
 pub struct Replaced {
     values: Vec<Option<KeyValue>>,
     /// The events that tell of them, by part. They share the values' bytes.
-    events: OnceLock<Box<[[OnceLock<Arc<RawEvent>>; 2]]>>,
+    events: OnceLock<Box<[ByPart]>>,
 }
 
 impl Replaced {
