@@ -134,7 +134,7 @@ pub async fn queue() -> Figures {
 }
 
 fn object(number: usize, revision: u64) -> serde_json::Value {
-    let draft = Draft::new(number, revision);
+    let draft = Draft::new(number);
     json!({
         "apiVersion": "example.io/v1",
         "kind": "Replica",

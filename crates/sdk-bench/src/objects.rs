@@ -18,12 +18,11 @@ pub struct Draft {
     pub app: String,
     pub node: String,
     pub filler: String,
-    pub revision: u64,
 }
 
 impl Draft {
-    /// The number decides everything but the revision.
-    pub fn new(number: usize, revision: u64) -> Self {
+    /// The number decides everything.
+    pub fn new(number: usize) -> Self {
         Self {
             namespace: format!("tenant-{}", number % TENANTS),
             name: format!("object-{number}"),
@@ -32,7 +31,6 @@ impl Draft {
             app: format!("a{}", number % 50),
             node: format!("n{}", number % 1000),
             filler: "x".repeat(BYTES - 300),
-            revision,
         }
     }
 }

@@ -82,7 +82,7 @@ pub async fn queue() -> Figures {
 }
 
 fn event(kind: Type, number: usize, revision: u64) -> pb::WatchEvent {
-    let draft = Draft::new(number, revision);
+    let draft = Draft::new(number);
     let metadata = pb::Metadata {
         namespace: draft.namespace,
         name: draft.name,

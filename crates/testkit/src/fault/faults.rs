@@ -151,8 +151,7 @@ impl Faults {
 
     fn due(&self, at: At) -> Vec<Fault> {
         let mut state = self.inner.state.lock();
-        let due = state.left.extract_if(.., |it| it.at == at).map(|it| it.fault).collect();
-        due
+        state.left.extract_if(.., |it| it.at == at).map(|it| it.fault).collect()
     }
 
     fn happen(&self, fault: Fault) {

@@ -9,7 +9,6 @@ use setpoint_types::object::Condition;
 use setpoint_types::{Column, KindInfo, KindType};
 use tokio_util::sync::CancellationToken;
 
-pub const NAMESPACE: &str = "default";
 /// Slots above this are refused by the server.
 pub const SLOT_MAX: u32 = 9;
 
