@@ -217,6 +217,9 @@ impl JointOf {
     }
 
     /// The same as soon as there is one: at the latest with the next bookmark of the slowest kind, while its stream is well.
+    ///
+    /// It is as old as the slowest cache, and may be from before the change that woke a run: decide by
+    /// [`JointOf::snapshot_at_least`] the revision of the cache that the change came from, or the change is missed.
     pub async fn snapshot(&self) -> Result<Joint, Ended> {
         self.snapshot_at_least(Revision::NONE).await
     }
