@@ -114,22 +114,21 @@ pub async fn ingest() -> Result<Figures, Box<dyn std::error::Error>> {
     Ok([("initial", initial), ("events", changed), ("memory", memory)].map(|(k, v)| (k.to_owned(), v)).into())
 }
 
-/// Requests are scheduled and taken; that a key has been finished is not the scheduler's business here.
+/// Every key is scheduled all the time. That a key has been finished is not the scheduler's business: it does less than a queue.
 pub async fn queue() -> Figures {
     const CYCLES: usize = 1_000_000;
-    let keys: Vec<Arc<str>> =
-        (0..OBJECTS).map(|n| format!("tenant-{:04}/object-{n:06}", n % 1000).into()).collect();
     let now = tokio::time::Instant::now();
-    let request = |key: &Arc<str>| ScheduleRequest { message: key.clone(), run_at: now };
-    let requests = stream::iter(keys.iter().map(request).cycle().take(CYCLES));
+    let (asks, requests) = futures::channel::mpsc::unbounded();
+    let ask = |key: Arc<str>| {
+        asks.unbounded_send(ScheduleRequest { message: key, run_at: now }).expect("somebody takes requests");
+    };
+    (0..OBJECTS).for_each(|n| ask(format!("tenant-{:04}/object-{n:06}", n % 1000).into()));
     let mut scheduled = pin!(scheduler(requests));
     let stopwatch = Stopwatch::start();
-    let mut taken = 0;
-    while scheduled.next().await.is_some() {
-        taken += 1;
+    for _ in 0..CYCLES {
+        let key = scheduled.next().await.expect("there are always keys");
+        ask(key);
     }
-    // It merges what waits: what was asked for counts, as it does for ours.
-    assert!(taken > 0);
     [("cycles".to_owned(), stopwatch.rate(CYCLES))].into()
 }
 
