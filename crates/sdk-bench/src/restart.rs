@@ -22,6 +22,8 @@ use crate::ours::{STATE, event, frames, initial, serving};
 
 /// What a run takes: a write on a good network.
 const WORK: Duration = Duration::from_millis(2);
+/// After which the new object comes: by then the others are all in the queue.
+const LATER: Duration = Duration::from_millis(250);
 
 /// Notes when the new object runs, and how many ran before.
 struct Worker {
@@ -66,6 +68,7 @@ pub async fn restart() -> Result<Figures, Box<dyn Error>> {
     let measured = async {
         ready.wait_for(|ready| *ready).await?;
         let synced = Instant::now();
+        tokio::time::sleep(LATER).await;
         for frame in frames([new].into_iter()) {
             later.unbounded_send(frame)?;
         }
