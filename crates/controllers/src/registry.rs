@@ -1,0 +1,32 @@
+//! Every controller of this program by name, and how it is added to a manager.
+//!
+//! A new one adds its module to `lib.rs` and a line here.
+
+use setpoint_runtime::{Controller, Manager};
+
+use crate::settings::Settings;
+
+/// One controller of this program.
+pub struct Entry {
+    /// Of its lease, its field manager, its section of the settings file, and on the command line.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub about: &'static str,
+    /// Asks for its caches, and puts it together.
+    pub build: fn(&Manager, &Settings) -> Result<Controller, BuildError>,
+}
+
+/// Why a controller could not be put together: its knobs make no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+pub struct BuildError {
+    pub problem: String,
+}
+
+/// All of them.
+pub const CONTROLLERS: &[Entry] = &[];
+
+/// The one of this name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    CONTROLLERS.iter().find(|entry| entry.name == name)
+}
