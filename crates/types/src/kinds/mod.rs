@@ -68,5 +68,6 @@ pub use rollout::{Rollout, RolloutPhase, RolloutStrategy};
 pub use template::{EnvVar, OnDisconnect, Port, Protocol, ReplicaTemplate, RestartBackoff, RestartPolicy};
 pub use workload::{Batch, Workload, WorkloadSpec};
 pub use workload_status::{
-    DeadlineState, DeadlineStatus, LastAction, LastError, ReplicaCounts, RolloutStatus, WorkloadStatus,
+    DeadlineState, DeadlineStatus, FailureCount, LastAction, LastError, ReplicaCounts, RolloutStatus,
+    WorkloadStatus,
 };
