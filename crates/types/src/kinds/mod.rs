@@ -35,8 +35,8 @@ pub use admission_policy::{
     AdmissionPolicyStatus, FailurePolicy, Mutation, MutationType, NamedExpression, Validation,
 };
 pub use autoscaler::{
-    Autoscaler, AutoscalerSpec, AutoscalerStatus, Metric, MetricStatus, MetricType, ScaleBehaviour,
-    ScaleRule, ScaleTarget,
+    Autoscaler, AutoscalerSpec, AutoscalerStatus, Metric, MetricStatus, MetricType, Recommendation,
+    ScaleBehaviour, ScaleChange, ScaleRule, ScaleTarget,
 };
 pub use binding::{Binding, BindingSpec, BindingState, BindingStatus, Reservation};
 pub use decision::{
