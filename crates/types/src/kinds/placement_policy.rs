@@ -230,7 +230,8 @@ mod tests {
     use super::*;
 
     fn taken(policy: &str, weight: u32) -> Vec<u32> {
-        let spec = PlacementPolicySpec { policy: policy.to_owned(), weight, ..PlacementPolicySpec::default() };
+        let spec =
+            PlacementPolicySpec { policy: policy.to_owned(), weight, ..PlacementPolicySpec::default() };
         (0..10_000).filter(|number| spec.takes(&Uid::new(format!("replica-{number}")))).collect()
     }
 
