@@ -10,8 +10,12 @@
 //!
 //! Not here: what a controller is built from (`setpoint-runtime`), and anything of the server: these are clients like all others.
 
+pub mod autoscaler;
 mod http;
+pub mod node_monitor;
+pub mod policy_rollout;
 mod program;
+pub mod quota;
 pub mod registry;
 pub mod settings;
 

@@ -17,7 +17,7 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let causes = std::iter::successors(error.source(), |error| error.source());
+            let causes = std::iter::successors(error.source(), |error| (*error).source());
             let causes: String = causes.map(|cause| format!(": {cause}")).collect();
             eprintln!("setpoint-controllers: {error}{causes}");
             ExitCode::FAILURE

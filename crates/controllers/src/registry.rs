@@ -5,6 +5,7 @@
 use setpoint_runtime::{Controller, Manager};
 
 use crate::settings::Settings;
+use crate::{autoscaler, node_monitor, policy_rollout, quota};
 
 /// One controller of this program.
 pub struct Entry {
@@ -24,7 +25,24 @@ pub struct BuildError {
 }
 
 /// All of them.
-pub const CONTROLLERS: &[Entry] = &[];
+pub const CONTROLLERS: &[Entry] = &[
+    Entry {
+        name: node_monitor::NAME,
+        about: "what is heard of nodes, taints and drains",
+        build: node_monitor::controller,
+    },
+    Entry { name: quota::NAME, about: "the use of quotas", build: quota::controller },
+    Entry {
+        name: autoscaler::NAME,
+        about: "how many replicas workloads have, by what is reported",
+        build: autoscaler::controller,
+    },
+    Entry {
+        name: policy_rollout::NAME,
+        about: "placement policies, version by version",
+        build: policy_rollout::controller,
+    },
+];
 
 /// The one of this name.
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -9,6 +9,10 @@ use serde::Deserialize;
 use setpoint_runtime::recorder::RecorderSettings;
 use setpoint_runtime::{ControllerSettings, election};
 
+use crate::autoscaler::settings::AutoscalerSettings;
+use crate::node_monitor::settings::NodeMonitorSettings;
+use crate::policy_rollout::settings::PolicyRolloutSettings;
+use crate::quota::settings::QuotaSettings;
 use crate::registry::{self, Entry};
 
 /// The controllers of a Setpoint cluster. Several of these programs share the work and stand by for each other.
@@ -51,6 +55,14 @@ pub struct Settings {
     pub recorder: RecorderSettings,
     /// The loop of each controller, by its name: concurrency, shards, queue, resync. Left out: the controller's own.
     pub loops: BTreeMap<String, ControllerSettings>,
+    /// Nodes that are not heard, taints and drains.
+    pub node_monitor: NodeMonitorSettings,
+    /// What quotas show.
+    pub quota: QuotaSettings,
+    /// How often autoscalers look.
+    pub autoscaler: AutoscalerSettings,
+    /// How often gates of placement policies are looked at.
+    pub policy_rollout: PolicyRolloutSettings,
 }
 
 /// What is wrong with the settings.
