@@ -5,6 +5,7 @@
 use setpoint_runtime::{Controller, Manager};
 
 use crate::settings::Settings;
+use crate::{batch, binding, garbage_collector, replica, workload};
 
 /// One controller of this program.
 pub struct Entry {
@@ -24,7 +25,21 @@ pub struct BuildError {
 }
 
 /// All of them.
-pub const CONTROLLERS: &[Entry] = &[];
+pub const CONTROLLERS: &[Entry] = &[
+    Entry {
+        name: workload::NAME,
+        about: "revisions of workloads and their rollouts",
+        build: workload::build,
+    },
+    Entry {
+        name: replica::NAME,
+        about: "the number of replicas, and losses made good",
+        build: replica::build,
+    },
+    Entry { name: binding::NAME, about: "nodes out of reach are taken back", build: binding::build },
+    Entry { name: batch::NAME, about: "workloads with an end", build: batch::build },
+    Entry { name: garbage_collector::NAME, about: "what nobody owns goes", build: garbage_collector::build },
+];
 
 /// The one of this name.
 pub fn find(name: &str) -> Option<&'static Entry> {

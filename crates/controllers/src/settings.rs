@@ -9,6 +9,7 @@ use serde::Deserialize;
 use setpoint_runtime::recorder::RecorderSettings;
 use setpoint_runtime::{ControllerSettings, election};
 
+use crate::garbage_collector::GarbageSettings;
 use crate::registry::{self, Entry};
 
 /// The controllers of a Setpoint cluster. Several of these programs share the work and stand by for each other.
@@ -51,6 +52,8 @@ pub struct Settings {
     pub recorder: RecorderSettings,
     /// The loop of each controller, by its name: concurrency, shards, queue, resync. Left out: the controller's own.
     pub loops: BTreeMap<String, ControllerSettings>,
+    /// How often it looks, and how long records are kept.
+    pub garbage_collector: GarbageSettings,
 }
 
 /// What is wrong with the settings.
