@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_client::{Client, config};
+use setpoint_controllers::assemble;
 use setpoint_controllers::settings::{Arguments, Settings, choose};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +36,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         .map_err(|error| format!("--listen-http {}: {error}", arguments.listen_http))?;
     let stop = CancellationToken::new();
     tokio::spawn(stop_on_signal(stop.clone()));
-    Ok(setpoint_controllers::run(client, &chosen, &settings, listener, stop).await?)
+    let manager = assemble(client, &chosen, &settings)?;
+    Ok(setpoint_controllers::run(manager, listener, stop).await?)
 }
 
 fn start_logging(arguments: &Arguments) -> Result<(), Box<dyn Error>> {

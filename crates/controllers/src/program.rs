@@ -26,18 +26,12 @@ pub enum RunError {
     Http(#[source] std::io::Error),
 }
 
-/// Runs the chosen controllers until `stop`.
-pub async fn run(
-    client: Client,
-    chosen: &[&'static Entry],
-    settings: &Settings,
-    listener: tokio::net::TcpListener,
-    stop: CancellationToken,
-) -> Result<(), RunError> {
+/// A manager with the chosen controllers, which starts them when it is run.
+pub fn assemble(client: Client, chosen: &[&'static Entry], settings: &Settings) -> Result<Manager, RunError> {
     let mut about = ManagerSettings::named(NAME);
     about.leases = settings.leases.clone();
     about.recorder = settings.recorder.clone();
-    let manager = std::sync::Arc::new(Manager::new(client, about)?);
+    let manager = Manager::new(client, about)?;
     for entry in chosen {
         let built = (entry.build)(&manager, settings);
         let controller = built.map_err(|source| RunError::Settings { controller: entry.name, source })?;
@@ -46,6 +40,16 @@ pub async fn run(
             None => controller,
         })?;
     }
+    Ok(manager)
+}
+
+/// Runs controllers until `stop`, and serves their health and metrics meanwhile.
+pub async fn run(
+    manager: Manager,
+    listener: tokio::net::TcpListener,
+    stop: CancellationToken,
+) -> Result<(), RunError> {
+    let manager = std::sync::Arc::new(manager);
     let served = CancellationToken::new();
     let http = tokio::spawn(http::serve(listener, manager.clone(), served.clone()));
     let ended = manager.run(stop.cancelled()).await;

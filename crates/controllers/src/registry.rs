@@ -5,7 +5,9 @@
 use setpoint_runtime::{Controller, Manager};
 
 use crate::settings::Settings;
-use crate::{autoscaler, node_monitor, policy_rollout, quota};
+use crate::{
+    autoscaler, batch, binding, garbage_collector, node_monitor, policy_rollout, quota, replica, workload,
+};
 
 /// One controller of this program.
 pub struct Entry {
@@ -26,6 +28,19 @@ pub struct BuildError {
 
 /// All of them.
 pub const CONTROLLERS: &[Entry] = &[
+    Entry {
+        name: workload::NAME,
+        about: "revisions of workloads and their rollouts",
+        build: workload::build,
+    },
+    Entry {
+        name: replica::NAME,
+        about: "the number of replicas, and losses made good",
+        build: replica::build,
+    },
+    Entry { name: binding::NAME, about: "nodes out of reach are taken back", build: binding::build },
+    Entry { name: batch::NAME, about: "workloads with an end", build: batch::build },
+    Entry { name: garbage_collector::NAME, about: "what nobody owns goes", build: garbage_collector::build },
     Entry {
         name: node_monitor::NAME,
         about: "what is heard of nodes, taints and drains",

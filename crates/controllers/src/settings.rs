@@ -13,6 +13,7 @@ use crate::autoscaler::settings::AutoscalerSettings;
 use crate::node_monitor::settings::NodeMonitorSettings;
 use crate::policy_rollout::settings::PolicyRolloutSettings;
 use crate::quota::settings::QuotaSettings;
+use crate::garbage_collector::GarbageSettings;
 use crate::registry::{self, Entry};
 
 /// The controllers of a Setpoint cluster. Several of these programs share the work and stand by for each other.
@@ -63,6 +64,8 @@ pub struct Settings {
     pub autoscaler: AutoscalerSettings,
     /// How often gates of placement policies are looked at.
     pub policy_rollout: PolicyRolloutSettings,
+    /// How often it looks, and how long records are kept.
+    pub garbage_collector: GarbageSettings,
 }
 
 /// What is wrong with the settings.

@@ -101,7 +101,8 @@ fn grown(limits: Limits, new: Share, olds: &[Share]) -> u32 {
 /// As many fewer old ones as may go: first those that are not available anyway, then others.
 fn shrunk(limits: Limits, new: Share, olds: &[Share]) -> Vec<u32> {
     let wanted: u64 = olds.iter().map(|old| u64::from(old.wanted)).sum::<u64>() + u64::from(new.wanted);
-    let available: u64 = olds.iter().map(|old| u64::from(old.lasting())).sum::<u64>() + u64::from(new.lasting());
+    let available: u64 =
+        olds.iter().map(|old| u64::from(old.lasting())).sum::<u64>() + u64::from(new.lasting());
     let least = u64::from(limits.least());
     // What is not available may become so again, perhaps all of it at once: as many are kept as have to be available, beside new
     // ones that have not proven themselves.
