@@ -18,8 +18,6 @@ pub struct Observed {
     pub replica: Option<ReplicaFacts>,
     /// What is not there was looked for at the server, and is not there either.
     pub is_confirmed: bool,
-    /// How long the replica is only called unknown; looked up where the binding does not say until when.
-    pub grace_seconds: Option<u32>,
     pub now: Timestamp,
 }
 
@@ -37,14 +35,8 @@ impl Caches {
         now: Timestamp,
     ) -> Result<Option<Observed>, ReconcileError> {
         let (binding, replica) = (self.bindings.read(key)?, self.replicas.get(key));
-        let status = binding.as_ref().and_then(|binding| binding.status.as_ref());
-        let is_open = status.is_some_and(|it| it.state == BindingState::Unknown && it.grace_until.is_none());
-        let grace_seconds = match &replica {
-            Some(replica) if is_open => Some(replica.read()?.spec.template.unknown_grace_seconds),
-            _ => None,
-        };
         let facts = replica.map(|entry| ReplicaFacts::read(&entry)).transpose()?;
-        let mut observed = Observed { is_confirmed: false, grace_seconds, now, binding, replica: facts };
+        let mut observed = Observed { is_confirmed: false, now, binding, replica: facts };
         if observed.binding.is_none() && observed.replica.is_none() {
             return Ok(None);
         }

@@ -2,6 +2,7 @@
 //!
 //! | it is | then |
 //! |---|---|
+//! | `Unknown`, and nobody has said until when | nothing: the node monitor holds it back, or has yet to confirm it |
 //! | `Unknown`, within its grace | nothing: its node may come back |
 //! | `Unknown`, and the grace is over | `ReleaseRequested`, with what was seen |
 //! | `ReleaseRequested` | the server is asked to release it, again and again: it knows when that is safe |
@@ -26,8 +27,6 @@ use crate::replica::replacement_of;
 const STOPPED_PATIENCE_MS: u64 = 10_000;
 /// Between two looks at whether an agent that is there has stopped a replica: its word wakes us, too.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// Where neither binding nor replica says how long the grace is.
-const GRACE_SECONDS: u32 = 300;
 /// Signals that are kept.
 const EVIDENCE_MAX: usize = 8;
 
@@ -89,20 +88,14 @@ pub fn plan(observed: &Observed) -> Plan {
             Some(stopped) => Plan::wait_until(Timestamp(stopped.0 + STOPPED_PATIENCE_MS), now),
             None => Plan::of(Step::Nothing),
         },
-        BindingState::Unknown => {
-            let until = grace_until(observed, &status);
-            match now >= until {
-                true => request(observed, status, "GraceExpired", "its node was out of reach for too long"),
-                false => Plan::wait_until(until, now),
+        BindingState::Unknown => match status.grace_until {
+            Some(until) if now >= until => {
+                request(observed, status, "GraceExpired", "its node was out of reach for too long")
             }
-        }
+            Some(until) => Plan::wait_until(until, now),
+            None => Plan::of(Step::Nothing),
+        },
     }
-}
-
-/// Until when it is only called unknown. The node monitor says so; if it does not, the template does.
-fn grace_until(observed: &Observed, status: &BindingStatus) -> Timestamp {
-    let seconds = observed.grace_seconds.unwrap_or(GRACE_SECONDS);
-    status.grace_until.unwrap_or(Timestamp(status.since.0 + u64::from(seconds) * 1000))
 }
 
 /// The release is asked for: since when, why, by what evidence, and which replica makes it good.
