@@ -238,8 +238,10 @@ impl Planner<'_> {
         let lost = match turn {
             Turn::Now if was_lost => true,
             Turn::Now if observed.fresh => {
-                let reason = if by_word { "OutOfService" } else { "Confirmed" };
-                let message = "its replicas are given up, each after its own grace";
+                let (reason, message) = match by_word {
+                    true => ("OutOfService", "its replicas are given up at once"),
+                    false => ("Confirmed", "its replicas are given up, each after its own grace"),
+                };
                 let told = Statement::holds(LOST, reason).message(message);
                 set.set(evidence.iter().cloned().fold(told, Statement::evidence));
                 let message = format!("{reason}: {message}");
@@ -261,7 +263,10 @@ impl Planner<'_> {
             }
             Turn::Stop => {
                 self.wait(self.settings.period());
-                let why = "every zone is silent, or the settings forbid it: nothing is given up";
+                let why = match may(Signal::LeaseExpiredConfirmed) {
+                    true => "every zone is silent: nothing is given up",
+                    false => "the settings leave that to people",
+                };
                 set.set(Statement::unknown(LOST, "HeldBack").message(why));
                 false
             }
@@ -355,7 +360,7 @@ impl Planner<'_> {
         let left = observed.held.len();
         let waits = if blockers.is_empty() { String::new() } else { format!("; held up by {blockers}") };
         let reason = if blockers.is_empty() { "Draining" } else { "Blocked" };
-        set.set(Statement::fails(DRAINED, reason).message(format!("{left} replicas are left{waits}")));
+        set.set(Statement::fails(DRAINED, reason).message(format!("{left} left{waits}")));
         self.wait(self.settings.drain_period());
         if !observed.fresh {
             self.plan.confirm |= !now.is_empty();

@@ -87,8 +87,12 @@ pub fn plan(observed: &Observed, period: Duration) -> Plan {
     }
     if status.previous_version.is_empty() || is_complete(&status) {
         // Nothing is being rolled out.
+        let is_alone = status.previous_version.is_empty();
         let mut conditions = Conditions::of(&mut status.conditions, generation, observed.now);
         conditions.remove(ROLLED_BACK);
+        if is_alone {
+            conditions.remove(GATE);
+        }
         if policy.spec.weight == 100 {
             conditions.set(Statement::holds(COMPLETE, "AllReplicas"));
         }

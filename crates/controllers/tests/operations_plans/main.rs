@@ -1,4 +1,4 @@
-//! Golden scripts of what the controllers decide, one property each, in `tests/plans/scripts`: pure plans, played over simulated time,
+//! Golden scripts of what the controllers decide, one property each, in `tests/operations_plans/scripts`: pure plans, played over simulated time,
 //! with what they say applied as a process would.
 //!
 //! After a change of behaviour that is meant, run with `UPDATE_GOLDENFILES=1` and read the difference.
@@ -16,7 +16,7 @@ macro_rules! scripts {
                 $(
                     #[test]
                     fn $name() {
-                        let path = concat!("tests/plans/scripts/", stringify!($folder), "/", stringify!($name));
+                        let path = concat!("tests/operations_plans/scripts/", stringify!($folder), "/", stringify!($name));
                         super::play(&mut <$runner>::default(), path);
                     }
                 )*
@@ -54,7 +54,7 @@ mod played {
     #[test]
     fn every_script_is_run_and_opens_with_its_property() {
         for (folder, listed) in LISTED {
-            for file in std::fs::read_dir(format!("tests/plans/scripts/{folder}")).expect("the scripts") {
+            for file in std::fs::read_dir(format!("tests/operations_plans/scripts/{folder}")).expect("the scripts") {
                 let path = file.expect("a script").path();
                 let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
                 assert!(listed.contains(&name.as_str()), "{folder}/{name} is not run");
