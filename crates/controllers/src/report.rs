@@ -36,7 +36,7 @@ fn told(error: &ReconcileError) -> Option<(String, String)> {
     let (reason, cause) = match error {
         ReconcileError::NotHolder | ReconcileError::Vanished { .. } => return None,
         ReconcileError::Terminal { reason, cause } => (reason.clone(), cause),
-        ReconcileError::Retry { cause } => {
+        ReconcileError::Retry { cause, .. } => {
             let call = cause.downcast_ref::<setpoint_client::Error>()?;
             // A conflict is no failure, and what is transient is told by nobody's status, but by metrics.
             if call.is_conflict() || call.is_already_exists() || call.is_transient() {
