@@ -142,7 +142,8 @@ impl ReplicaFacts {
                     Some(at) if at > now => Life::Ready,
                     _ => Life::Available,
                 },
-                Stage::Stopping => Life::Stopping,
+                // Its agent stops it, and nobody has asked for that here: it keeps its place until its node is given back.
+                Stage::Stopping => Life::Releasing,
                 _ => Life::Starting,
             },
         }

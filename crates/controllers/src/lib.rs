@@ -5,8 +5,7 @@
 //! |---|---|
 //! | `registry` | every controller by name, and how it is added to a manager: begin here |
 //! | `settings` | flags, environment and file, checked |
-//! | `program` | which controllers run, from start to shutdown |
-//! | `http` | health and metrics |
+//! | `program` | from settings to a manager with the chosen controllers |
 //! | `workload` | Workload → ReplicaSets: revisions and rollouts |
 //! | `replica` | ReplicaSet → Replicas: their number, and losses made good |
 //! | `binding` | nodes that are out of reach are taken back |
@@ -24,7 +23,6 @@ mod deadline;
 mod digest;
 pub mod facts;
 pub mod garbage_collector;
-mod http;
 pub mod node_monitor;
 pub mod policy_rollout;
 mod priority;
@@ -36,4 +34,4 @@ mod report;
 pub mod settings;
 pub mod workload;
 
-pub use program::{RunError, assemble, run};
+pub use program::{RunError, assemble};

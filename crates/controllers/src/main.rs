@@ -31,13 +31,10 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let settings = Settings::read(arguments.file.as_deref())?;
     start_logging(&arguments)?;
     let client = Client::new(config::load(arguments.context.as_deref())?)?;
-    let listener = tokio::net::TcpListener::bind(arguments.listen_http)
-        .await
-        .map_err(|error| format!("--listen-http {}: {error}", arguments.listen_http))?;
+    let manager = assemble(client, &chosen, &settings, Some(arguments.listen_http))?;
     let stop = CancellationToken::new();
     tokio::spawn(stop_on_signal(stop.clone()));
-    let manager = assemble(client, &chosen, &settings)?;
-    Ok(setpoint_controllers::run(manager, listener, stop).await?)
+    Ok(manager.run(stop.cancelled()).await?)
 }
 
 fn start_logging(arguments: &Arguments) -> Result<(), Box<dyn Error>> {

@@ -128,3 +128,36 @@ pub fn choose(text: &str) -> Result<Vec<&'static Entry>, SettingsError> {
 fn known() -> String {
     registry::CONTROLLERS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Result<Vec<&'static str>, String> {
+        let chosen = choose(text).map_err(|error| error.to_string())?;
+        Ok(chosen.iter().map(|entry| entry.name).collect())
+    }
+
+    #[test]
+    fn controllers_are_chosen_by_name_or_left_out() {
+        let all: Vec<&str> = registry::CONTROLLERS.iter().map(|entry| entry.name).collect();
+        assert_eq!(names("all"), Ok(all.clone()));
+        assert_eq!(names("replica, workload"), Ok(vec!["workload", "replica"]));
+        let rest: Vec<&str> = all.iter().copied().filter(|name| *name != "batch").collect();
+        assert_eq!(names("-batch"), Ok(rest.clone()));
+        assert_eq!(names("all,-batch"), Ok(rest));
+        assert!(names("nobody").is_err_and(|error| error.contains("nobody") && error.contains("workload")));
+        assert!(names("workload,-batch").is_err());
+        let none: Vec<String> = all.iter().map(|name| format!("-{name}")).collect();
+        assert!(names(&none.join(",")).is_err());
+    }
+
+    #[test]
+    fn a_file_may_leave_everything_out_and_may_not_invent_names() {
+        let read = |text: &str| serde_saphyr::from_str::<Settings>(text).map_err(|error| error.to_string());
+        assert_eq!(read("loops: {}"), Ok(Settings::default()));
+        let kept = read("garbage_collector: {events: {age_seconds: 60, count_max: 5}}").expect("some of it");
+        assert_eq!(kept.garbage_collector.events.count_max, 5);
+        assert!(read("gc: {}").is_err());
+    }
+}

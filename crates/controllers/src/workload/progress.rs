@@ -53,7 +53,7 @@ pub fn judge(before: &WorkloadStatus, rollout: &Rollout, facts: Facts<'_>, now: 
         finish(&mut status, facts, goes_back);
     } else if rollout.paused {
         status.phase = RolloutPhase::Paused;
-    } else if !facts.is_told && now >= held(&status) {
+    } else if !facts.is_told && now >= held(&status).min(deadline(&status, rollout)) {
         status.phase = RolloutPhase::Held;
         status.message = "it waits for the replica controller, which has not told of a change yet".to_owned();
     } else {

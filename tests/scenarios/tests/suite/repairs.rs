@@ -11,7 +11,7 @@ use super::rules::{generations_are_true, limits_hold, one_replacement, serves};
 use super::{hands, run};
 
 /// Three serve, none is lost, and the workload says so.
-fn is_repaired(state: &State) -> Result<(), String> {
+pub fn is_repaired(state: &State) -> Result<(), String> {
     serves(state, "fraud-batch")?;
     let unknown = state
         .all::<Binding>()
@@ -52,7 +52,7 @@ async fn lose_node(client: Client) -> Result<(), Error> {
     hands::lose_node(client).await
 }
 
-fn repair() -> Scenario {
+pub fn repair() -> Scenario {
     Scenario::new(|client, stop| run("workload,replica,binding,garbage-collector", client, stop))
         .setup(|client| async move {
             hands::hire(&client);
@@ -64,10 +64,10 @@ fn repair() -> Scenario {
             patch(client, "fraud-batch", json!({"replicas": 2})).await
         })
         .converged(is_repaired)
-        .invariant("one replacement, after the release", one_replacement)
-        .invariant("D14: limits", limits_hold)
-        .invariant("grace", grace_is_kept)
-        .invariant("D10: generations", generations_are_true)
+        .invariant("K2: one replacement, after the release", one_replacement)
+        .invariant("K1: limits", limits_hold)
+        .invariant("K3: grace", grace_is_kept)
+        .invariant("K4: generations", generations_are_true)
         .may_differ(forget_the_way)
 }
 

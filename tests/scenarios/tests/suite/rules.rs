@@ -38,7 +38,7 @@ pub fn lives(state: &State, workload: &str) -> Vec<(Life, ReplicaFacts)> {
     all
 }
 
-/// D14: no write of a controller makes more replicas than may be, or takes one that has to be available.
+/// K1: no write of a controller makes more replicas than may be, or takes one that has to be available.
 pub fn limits_hold(moment: &Moment) -> Result<(), String> {
     for change in moment.changes.iter().filter(|it| is_controllers(it) && it.key.kind == "Replica") {
         let object = change.after.as_ref().or(change.before.as_ref());
@@ -96,7 +96,7 @@ pub fn one_replacement(moment: &Moment) -> Result<(), String> {
     Ok(())
 }
 
-/// D10: nobody tells of a generation that there is not.
+/// K4: nobody tells of a generation that there is not.
 pub fn generations_are_true(moment: &Moment) -> Result<(), String> {
     for change in &moment.changes {
         let Some(object) = &change.after else { continue };

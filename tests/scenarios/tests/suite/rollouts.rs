@@ -52,9 +52,9 @@ fn rollout() -> Scenario {
             patch(client, "web", json!({"replicas": 2, "template": {"command": ["one"]}}))
         })
         .converged(web_serves)
-        .invariant("D14: limits", limits_hold)
-        .invariant("one replacement", one_replacement)
-        .invariant("D10: generations", generations_are_true)
+        .invariant("K1: limits", limits_hold)
+        .invariant("K2: one replacement", one_replacement)
+        .invariant("K4: generations", generations_are_true)
         .may_differ(forget_the_way)
 }
 
@@ -91,7 +91,7 @@ fn a_broken_revision_is_rolled_back() {
             patch(client, "web", json!({"template": {"command": [hands::BROKEN]}}))
         })
         .converged(converged)
-        .invariant("D14: limits", limits_hold)
+        .invariant("K1: limits", limits_hold)
         .may_differ(forget_the_way)
         .limits(Limits { places_max: 4, drawn: 4, ..Limits::default() });
     sweep(&scenario);

@@ -85,7 +85,7 @@ fn parts_go_after_their_owners_and_nobody_else() {
             client.api::<Namespace>().delete("team", &DeleteOptions::default()).await.map(drop)
         })
         .converged(nothing_is_left)
-        .invariant("nobody else goes", nobody_else_goes)
+        .invariant("K6: nobody else goes", nobody_else_goes)
         .limits(Limits { places_max: 8, drawn: 6, ..Limits::default() });
     sweep(&scenario);
 }

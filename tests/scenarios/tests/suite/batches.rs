@@ -70,8 +70,8 @@ fn every_completion_succeeds_once() {
             create(client, batch(hands::FAILS_ONCE, 3, 6)).await
         })
         .converged(|state| says(state, "Complete", "AllSucceeded"))
-        .invariant("once", no_work_is_done_twice)
-        .invariant("D10: generations", generations_are_true)
+        .invariant("K5: once", no_work_is_done_twice)
+        .invariant("K4: generations", generations_are_true)
         .may_differ(forget_the_way)
         .limits(Limits { places_max: 8, drawn: 6, ..Limits::default() });
     sweep(&scenario);
@@ -96,7 +96,7 @@ fn too_many_failures_end_it_until_more_are_allowed() {
             patch(client, "sums", mended)
         })
         .converged(converged)
-        .invariant("once", no_work_is_done_twice)
+        .invariant("K5: once", no_work_is_done_twice)
         .may_differ(forget_the_way)
         .limits(Limits { places_max: 5, drawn: 4, ..Limits::default() });
     sweep(&scenario);
