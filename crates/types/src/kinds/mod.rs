@@ -35,8 +35,8 @@ pub use admission_policy::{
     AdmissionPolicyStatus, FailurePolicy, Mutation, MutationType, NamedExpression, Validation,
 };
 pub use autoscaler::{
-    Autoscaler, AutoscalerSpec, AutoscalerStatus, Metric, MetricStatus, MetricType, ScaleBehaviour,
-    ScaleRule, ScaleTarget,
+    Autoscaler, AutoscalerSpec, AutoscalerStatus, Metric, MetricStatus, MetricType, Recommendation,
+    ScaleBehaviour, ScaleChange, ScaleRule, ScaleTarget,
 };
 pub use binding::{Binding, BindingSpec, BindingState, BindingStatus, Reservation};
 pub use decision::{
@@ -68,5 +68,6 @@ pub use rollout::{Rollout, RolloutPhase, RolloutStrategy};
 pub use template::{EnvVar, OnDisconnect, Port, Protocol, ReplicaTemplate, RestartBackoff, RestartPolicy};
 pub use workload::{Batch, Workload, WorkloadSpec};
 pub use workload_status::{
-    DeadlineState, DeadlineStatus, LastAction, LastError, ReplicaCounts, RolloutStatus, WorkloadStatus,
+    DeadlineState, DeadlineStatus, FailureCount, LastAction, LastError, ReplicaCounts, RolloutStatus,
+    WorkloadStatus,
 };
