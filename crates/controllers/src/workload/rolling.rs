@@ -21,7 +21,7 @@ pub struct Share {
 
 impl Share {
     /// How many there are or may be a moment later.
-    fn held(self) -> u64 {
+    pub(super) fn held(self) -> u64 {
         u64::from(self.wanted.max(self.present))
     }
 

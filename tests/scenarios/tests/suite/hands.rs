@@ -25,34 +25,6 @@ const STEP: Duration = Duration::from_secs(2);
 /// Works until the world ends. For a scenario's setup, whose client nothing goes wrong with.
 pub fn hire(client: &Client) {
     tokio::spawn(work(client.clone()));
-    tokio::spawn(give_back(client.clone()));
-}
-
-/// A node that is asked for is given back after a while: by its agent, or because its lease has run out.
-async fn give_back(client: Client) {
-    let api = client.api::<Binding>().all_namespaces();
-    loop {
-        let Ok(mut watch) = api.watch(&WatchOptions::default()).await else {
-            sleep(STEP).await;
-            continue;
-        };
-        while let Ok(Some(events)) = watch.next().await {
-            for event in events {
-                if let WatchEvent::Added { object, .. } | WatchEvent::Modified { object, .. } = event
-                    && object.status.as_ref().is_some_and(|it| it.state == BindingState::ReleaseRequested)
-                {
-                    let client = client.clone();
-                    tokio::spawn(async move {
-                        sleep(STEP).await;
-                        let replicas = client.api::<Replica>().namespace(&object.metadata.namespace);
-                        if let Ok(replica) = replicas.get(&object.metadata.name).await {
-                            release(&client, &replica).await.ok();
-                        }
-                    });
-                }
-            }
-        }
-    }
 }
 
 async fn work(client: Client) {
