@@ -44,9 +44,10 @@ fn main() {
         println!("  {name}: {:.0} placements/s", figures.placed as f64 / seconds);
         print(&figures);
     }
-    println!("cell compaction, 67 % load: {:.1} % of the nodes are enough", compaction(&World::make(
-        Size { nodes: 1000, replicas: 10_000, workload: 40, load: 67 }, 42,
-    )));
+    println!(
+        "cell compaction, 67 % load: {:.1} % of the nodes are enough",
+        compaction(&World::make(Size { nodes: 1000, replicas: 10_000, workload: 40, load: 67 }, 42,))
+    );
 }
 
 fn print(figures: &Figures) {

@@ -136,7 +136,8 @@ impl Classes {
                 self.by_hash.remove(&hash);
             }
         }
-        let tallies = class.spreads.iter().map(|it| it.tally).chain(class.affinities.iter().map(|it| it.tally));
+        let tallies =
+            class.spreads.iter().map(|it| it.tally).chain(class.affinities.iter().map(|it| it.tally));
         tallies.for_each(|tally| cluster.tallies_mut().release_tally(tally));
         sites.leave(class.site);
         self.free.push(ix);
@@ -198,8 +199,7 @@ fn resolve(ix: ClassIx, wants: Wants, rules: Rules, sites: &mut Sites, cluster: 
 fn spreads(wants: &Wants, rules: &Rules, cluster: &mut Cluster) -> Vec<SpreadRule> {
     let mut add = |key: &str, max_skew: u32, min_domains: u32, is_hard: bool, is_implied: bool| {
         let topology = cluster.topology(key);
-        let tally =
-            cluster.use_tally(&wants.namespace, Subject::Workload(wants.workload.clone()), topology);
+        let tally = cluster.use_tally(&wants.namespace, Subject::Workload(wants.workload.clone()), topology);
         SpreadRule { topology, tally, max_skew, min_domains, is_hard, is_implied }
     };
     let mut resolved = Vec::new();

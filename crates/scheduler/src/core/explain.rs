@@ -10,7 +10,8 @@ mod sentence;
 use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_types::kinds::{
-    FilterCount, NearestMiss, Outcome, PendingReason, QuotaVerdict, SearchScope, TopologyVerdict, WakeCondition,
+    FilterCount, NearestMiss, Outcome, PendingReason, QuotaVerdict, SearchScope, TopologyVerdict,
+    WakeCondition,
 };
 
 use super::blocker::Blocker;
@@ -101,7 +102,8 @@ pub fn refuse(cluster: &Cluster, grounds: Grounds<'_>) -> Refusal {
     for suitable in &grounds.survey.suitable {
         let node = suitable.node;
         tally.suitable += 1;
-        tally.is_too_large &= class.demand.iter().any(|(dim, wanted)| cluster.nodes().capacity(*dim, node) < *wanted);
+        tally.is_too_large &=
+            class.demand.iter().any(|(dim, wanted)| cluster.nodes().capacity(*dim, node) < *wanted);
         let miss = crowd.judge_node(node).or_else(|| buckets[suitable.bucket as usize].clone());
         match miss {
             Some(miss) => tally.note(cluster, grounds, node, miss),
@@ -122,7 +124,8 @@ fn over_quota(cluster: &Cluster, grounds: Grounds<'_>, miss: QuotaMiss) -> Refus
 }
 
 fn verdict(cluster: &Cluster, namespace: &str, miss: &QuotaMiss) -> QuotaVerdict {
-    let zone = miss.zone.map_or_else(String::new, |zone| format!("/{}", cluster.topologies().zone_name(zone)));
+    let zone =
+        miss.zone.map_or_else(String::new, |zone| format!("/{}", cluster.topologies().zone_name(zone)));
     QuotaVerdict {
         ledger: format!("quota/{namespace}/{}{zone}", miss.quota),
         dimension: cluster.dimensions().name(miss.dim).to_owned(),
@@ -204,23 +207,25 @@ impl Findings {
     fn refusal(mut self, cluster: &Cluster, grounds: Grounds<'_>, crowd: &Crowd<'_>) -> Refusal {
         self.blockers.insert(Blocker::Nodes);
         let (reason, outcome) = self.reason();
-        let message = match reason {
-            PendingReason::NoEligibleNode | PendingReason::PolicyPaused if self.suitable == 0 => {
-                sentence::nobody_suits(&self.by_filter(), cluster.nodes().present().count())
-            }
-            PendingReason::NoEligibleNode => sentence::too_large(cluster, grounds),
-            PendingReason::Topology => sentence::topology(cluster, grounds, crowd, &self.nearest),
-            PendingReason::Quota => self.quota.values().next().map_or_else(String::new, |miss| {
-                sentence::quota(cluster, grounds.class.namespace(), miss)
-            }),
-            _ => sentence::capacity(cluster, grounds, &self.nearest, self.suitable),
-        };
-        let filters = self.counts.iter().take(FILTERS_MAX).map(|((filter, detail, zone), nodes)| FilterCount {
-            filter: (*filter).to_owned(),
-            detail: detail.clone(),
-            zone: zone.clone(),
-            nodes: *nodes,
-        });
+        let message =
+            match reason {
+                PendingReason::NoEligibleNode | PendingReason::PolicyPaused if self.suitable == 0 => {
+                    sentence::nobody_suits(&self.by_filter(), cluster.nodes().present().count())
+                }
+                PendingReason::NoEligibleNode => sentence::too_large(cluster, grounds),
+                PendingReason::Topology => sentence::topology(cluster, grounds, crowd, &self.nearest),
+                PendingReason::Quota => self.quota.values().next().map_or_else(String::new, |miss| {
+                    sentence::quota(cluster, grounds.class.namespace(), miss)
+                }),
+                _ => sentence::capacity(cluster, grounds, &self.nearest, self.suitable),
+            };
+        let filters =
+            self.counts.iter().take(FILTERS_MAX).map(|((filter, detail, zone), nodes)| FilterCount {
+                filter: (*filter).to_owned(),
+                detail: detail.clone(),
+                zone: zone.clone(),
+                nodes: *nodes,
+            });
         let misses = self.nearest.iter().take(MISSES_MAX).map(|(dim, (found, needed, node))| NearestMiss {
             node: cluster.nodes().name(*node).to_string(),
             dimension: cluster.dimensions().name(*dim).to_owned(),
@@ -235,7 +240,12 @@ impl Findings {
             search: SearchScope { nodes, evaluated: nodes, feasible: self.feasible },
             filters: filters.collect(),
             nearest_misses: misses.collect(),
-            quota: self.quota.values().take(16).map(|it| verdict(cluster, grounds.class.namespace(), it)).collect(),
+            quota: self
+                .quota
+                .values()
+                .take(16)
+                .map(|it| verdict(cluster, grounds.class.namespace(), it))
+                .collect(),
             topology: topology(cluster, grounds, crowd),
             blockers: self.blockers,
         }
@@ -243,7 +253,8 @@ impl Findings {
 
     /// The reason that has to go first: what keeps the replica from nodes that have room, then that there is no room.
     fn reason(&self) -> (PendingReason, Outcome) {
-        let is_closed = self.counts.keys().any(|(filter, detail, _)| *filter == "Policy" && detail.ends_with("paused"));
+        let is_closed =
+            self.counts.keys().any(|(filter, detail, _)| *filter == "Policy" && detail.ends_with("paused"));
         if self.suitable == 0 && is_closed {
             (PendingReason::PolicyPaused, Outcome::Limited)
         } else if self.suitable == 0 || self.is_too_large {

@@ -49,7 +49,8 @@ pub fn place_all(
     }
     let mut refusal = refuse(cluster, grounds);
     let (found, needed) = (placed.len(), replicas.len());
-    refusal.message = format!("{found} of {needed} that need their nodes together could have one: {}", refusal.message);
+    refusal.message =
+        format!("{found} of {needed} that need their nodes together could have one: {}", refusal.message);
     for replica in &replicas[..found] {
         cluster.forget(replica);
     }

@@ -72,9 +72,8 @@ pub fn place(
     search: Search,
 ) -> Vec<Placed> {
     // Being the first of its like somewhere changes what every node is worth, not only that one.
-    let is_nodes_company = |it: &super::class::AffinityRule| {
-        it.is_required && !it.is_apart && it.topology == TopologyIx::NODE
-    };
+    let is_nodes_company =
+        |it: &super::class::AffinityRule| it.is_required && !it.is_apart && it.topology == TopologyIx::NODE;
     let is_local = !grounds.class.affinities.iter().any(is_nodes_company);
     if replicas.len() >= MANY && is_local && search != Search::EXHAUSTIVE {
         return by_heaps(cluster, grounds, replicas, seed, search);
@@ -121,7 +120,13 @@ impl PartialOrd for Candidate {
     }
 }
 
-fn candidate(cluster: &Cluster, grounds: Grounds<'_>, crowd: &Crowd<'_>, index: usize, seed: u64) -> Option<Candidate> {
+fn candidate(
+    cluster: &Cluster,
+    grounds: Grounds<'_>,
+    crowd: &Crowd<'_>,
+    index: usize,
+    seed: u64,
+) -> Option<Candidate> {
     let suitable = &grounds.survey.suitable[index];
     if crowd.judge_node(suitable.node).is_some() {
         return None;

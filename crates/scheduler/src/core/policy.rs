@@ -102,10 +102,8 @@ impl Policies {
                 by_policy.entry(&version.spec.policy).or_default().push((name, version));
             }
         }
-        let mut chosen: Vec<(&String, &Version, bool)> = by_policy
-            .into_iter()
-            .filter_map(|(policy, versions)| choose(policy, versions, share))
-            .collect();
+        let mut chosen: Vec<(&String, &Version, bool)> =
+            by_policy.into_iter().filter_map(|(policy, versions)| choose(policy, versions, share)).collect();
         chosen.sort_by_key(|(name, version, _)| (-i64::from(version.spec.precedence), (*name).clone()));
         merge(&chosen, wants)
     }

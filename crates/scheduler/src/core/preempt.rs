@@ -120,6 +120,7 @@ fn fits_without(cluster: &Cluster, class: &Class, node: NodeIx, gone: &[&Residen
 
 fn ports_free(cluster: &Cluster, class: &Class, node: NodeIx, gone: &[&Resident]) -> bool {
     let stays = |it: &&Resident| !it.is_going && !gone.iter().any(|gone| gone.key == it.key);
-    let taken = |port: &Port| cluster.nodes().residents(node).iter().filter(stays).any(|it| it.ports.contains(port));
+    let taken =
+        |port: &Port| cluster.nodes().residents(node).iter().filter(stays).any(|it| it.ports.contains(port));
     !class.ports.iter().any(taken)
 }

@@ -41,9 +41,10 @@ impl SiteKey {
         let used = spreads.iter().map(|it| it.topology).chain(affinities.iter().map(|it| it.topology));
         let used: BTreeSet<TopologyIx> =
             used.filter(|it| *it != TopologyIx::NODE).chain([TopologyIx::ZONE]).collect();
-        let policies = rules.followed.iter().map(|it| {
-            (it.zones.clone(), it.node_selector.clone(), it.is_paused, it.title.clone())
-        });
+        let policies = rules
+            .followed
+            .iter()
+            .map(|it| (it.zones.clone(), it.node_selector.clone(), it.is_paused, it.title.clone()));
         let mut zones = wants.placement.zones.clone();
         zones.sort_unstable();
         Self {
@@ -52,7 +53,9 @@ impl SiteKey {
             preferences: wants.placement.preferences.clone(),
             tolerations: wants.placement.tolerations.clone(),
             needs_docker: wants.image.is_some(),
-            policies: policies.filter(|(_, selector, paused, _)| *paused || !selector.is_everything()).collect(),
+            policies: policies
+                .filter(|(_, selector, paused, _)| *paused || !selector.is_everything())
+                .collect(),
             topologies: used.into_iter().collect(),
         }
     }

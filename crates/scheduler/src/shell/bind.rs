@@ -143,11 +143,7 @@ fn decision(item: &BindItem, namespace: &str, replica: &str, detail: &Detail) ->
         component: COMPONENT.to_owned(),
         policy_version: item.policy_version.clone(),
         search: Some(item.search.clone()),
-        verdict: Verdict {
-            outcome: Outcome::Accepted,
-            node: item.node.to_string(),
-            ..Verdict::default()
-        },
+        verdict: Verdict { outcome: Outcome::Accepted, node: item.node.to_string(), ..Verdict::default() },
         detail: DetailLevel::Full,
         ..explained
     };

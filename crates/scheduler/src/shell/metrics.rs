@@ -50,16 +50,28 @@ impl Metrics {
             plan_seconds: Histogram::new(exponential_buckets(0.000_1, 4.0, 9)),
             wait_seconds: Histogram::new(exponential_buckets(0.005, 2.0, 14)),
         };
-        registry.register("waiting", "Replicas without a node, by what they wait for", metrics.waiting.clone());
+        registry.register(
+            "waiting",
+            "Replicas without a node, by what they wait for",
+            metrics.waiting.clone(),
+        );
         registry.register("classes", "Kinds of replicas that are told apart", metrics.classes.clone());
         registry.register("bound", "Replicas that got a node", metrics.bound.clone());
         registry.register("rejected", "Binds the server did not take", metrics.rejected.clone());
-        registry.register("refused", "Turns of a class without a node for all of it", metrics.refused.clone());
+        registry.register(
+            "refused",
+            "Turns of a class without a node for all of it",
+            metrics.refused.clone(),
+        );
         registry.register("evictions", "Replicas made to leave for others", metrics.evictions.clone());
         registry.register("statuses", "Statuses of replicas that were written", metrics.statuses.clone());
         registry.register("unreadable", "Objects that could not be read", metrics.unreadable.clone());
         registry.register("plan_seconds", "How long one plan took", metrics.plan_seconds.clone());
-        registry.register("wait_seconds", "From creation to the decision for a node", metrics.wait_seconds.clone());
+        registry.register(
+            "wait_seconds",
+            "From creation to the decision for a node",
+            metrics.wait_seconds.clone(),
+        );
         metrics
     }
 
@@ -67,7 +79,8 @@ impl Metrics {
         let (active, blocked) = engine.queue().depths();
         let pausing = engine.pausing();
         let away = engine.waiting().saturating_sub(active + blocked + pausing);
-        for (state, count) in [("active", active), ("blocked", blocked), ("pausing", pausing), ("away", away)] {
+        for (state, count) in [("active", active), ("blocked", blocked), ("pausing", pausing), ("away", away)]
+        {
             self.waiting.get_or_create(&State { state }).set(count as i64);
         }
         self.classes.set(engine.classes() as i64);

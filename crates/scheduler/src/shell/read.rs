@@ -11,7 +11,7 @@ use setpoint_types::kinds::{
 };
 use setpoint_types::object::{Condition, ConditionStatus};
 use setpoint_types::quantity::Amounts;
-use setpoint_types::{FieldProblem, Timestamp, Uid};
+use setpoint_types::{FieldProblem, Timestamp};
 
 use crate::core::class::Wants;
 use crate::core::cluster::Cluster;
@@ -61,6 +61,7 @@ struct ReplicaState {
 #[serde(default, rename_all = "camelCase")]
 struct BindingPart {
     node: String,
+    zone: String,
     reservations: Vec<Reservation>,
 }
 
@@ -180,11 +181,13 @@ pub fn held(entry: &Entry, cluster: &mut Cluster) -> Result<Option<Held>, FieldP
     if state == BindingState::Released {
         return Ok(None);
     }
-    let reserved = |ledger: String| spec.reservations.iter().find(|it| it.ledger == ledger).map(|it| &it.amounts);
-    let demand = reserved(format!("node/{}", spec.node)).map(|amounts| cluster.dimensions_mut().demand(amounts));
+    let reserved =
+        |ledger: String| spec.reservations.iter().find(|it| it.ledger == ledger).map(|it| &it.amounts);
+    let demand =
+        reserved(format!("node/{}", spec.node)).map(|amounts| cluster.dimensions_mut().demand(amounts));
     let ports = reserved(format!("ports/{}", spec.node));
     Ok(Some(Held {
-        node: cluster.slot(&spec.node),
+        node: cluster.slot(&spec.node, &spec.zone),
         demand: demand.unwrap_or_else(|| Arc::from([])),
         ports: ports.into_iter().flat_map(Amounts::iter).filter_map(|it| port(it.0)).collect(),
         is_going: state == BindingState::ReleaseRequested,
@@ -237,7 +240,9 @@ pub fn limits(quota: &Typed<Quota>, cluster: &mut Cluster) -> Limits {
     let zones: Vec<_> = quota.spec.zones.iter().map(|it| (it.zone.clone(), it.limits.clone())).collect();
     let zones: BTreeMap<_, _> = zones
         .into_iter()
-        .map(|(zone, limits)| (cluster.topologies_mut().zone(&zone), cluster.dimensions_mut().limits(&limits)))
+        .map(|(zone, limits)| {
+            (cluster.topologies_mut().zone(&zone), cluster.dimensions_mut().limits(&limits))
+        })
         .collect();
     Limits {
         everywhere: cluster.dimensions_mut().limits(&quota.spec.limits),
@@ -252,9 +257,4 @@ pub fn version(policy: &Typed<PlacementPolicy>) -> Version {
         created: policy.metadata.created,
         spec: policy.spec.clone(),
     }
-}
-
-/// Tells an object from an earlier or later one of its name.
-pub fn uid(entry: &Entry) -> Uid {
-    entry.uid()
 }

@@ -12,6 +12,8 @@ use crate::core::engine::Notice;
 
 /// As decisions name it.
 pub const COMPONENT: &str = "scheduler";
+/// What the kind's schema allows.
+const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// A decision about the replicas of a workload.
 pub fn grounds(namespace: &str, workload: &str, now: Timestamp) -> Grounds {
@@ -71,7 +73,15 @@ pub fn draft(
     draft.wake(timer).verdict(Verdict {
         outcome: refusal.outcome,
         reason: Some(refusal.reason),
-        message: format!("{} of its replicas: {}", notice.waiting, refusal.message),
+        message: cut(format!("{} of its replicas: {}", notice.waiting, refusal.message)),
         ..Verdict::default()
     })
+}
+
+/// As long as a decision may say it.
+fn cut(mut message: String) -> String {
+    while message.len() > MESSAGE_BYTES_MAX {
+        message.pop();
+    }
+    message
 }

@@ -34,6 +34,8 @@ use crate::core::engine::{Answer, BindItem, Engine, Plan};
 
 /// What happens when nothing does: gauges are set, times looked at.
 const IDLE: Duration = Duration::from_millis(500);
+/// Gauges are set this often: it needs a look at every line.
+const GAUGES: Duration = Duration::from_millis(250);
 /// A status that could not be written is tried again after this.
 const REPORT_AGAIN_MS: u64 = 300;
 /// How long requests may take to be answered after a shutdown was asked for.
@@ -165,6 +167,7 @@ impl Scheduler {
             reports: 0,
             evictions: 0,
             report_again: BTreeSet::new(),
+            gauged: Instant::now(),
             observed: BTreeMap::new(),
             client: self.client,
             settings: self.settings,
@@ -219,6 +222,7 @@ struct Worker {
     evictions: usize,
     /// When, and who.
     report_again: BTreeSet<(u64, Arc<str>)>,
+    gauged: Instant,
     observed: BTreeMap<String, Revision>,
     client: Client,
     settings: Settings,
@@ -295,7 +299,10 @@ impl Worker {
         {
             self.engine.report_again(&replica);
         }
-        self.metrics.show(&self.engine);
+        if self.gauged.elapsed() >= GAUGES {
+            self.gauged = Instant::now();
+            self.metrics.show(&self.engine);
+        }
     }
 
     fn see(&mut self, source: Source, key: &Key, now: u64) -> Result<(), FieldProblem> {
@@ -415,7 +422,8 @@ impl Worker {
         for notice in &plan.notices {
             self.metrics.refused(notice.refusal.reason);
             let flush = Timestamp(now.0.saturating_add(self.settings.flush.as_millis() as u64));
-            let epoch = self.claim(&notice.namespace, &notice.workload).map_or(Epoch::default(), |it| it.fence.epoch);
+            let epoch =
+                self.claim(&notice.namespace, &notice.workload).map_or(Epoch::default(), |it| it.fence.epoch);
             self.recorder.decision(record::draft(notice, epoch, &self.observed, flush, now)).await;
         }
         for eviction in plan.evictions {
@@ -432,7 +440,8 @@ impl Worker {
             self.evictions += 1;
             self.metrics.evicted();
             let (bindings, recorder) = (self.caches.bindings.clone(), self.recorder.clone());
-            self.tasks.spawn(async move { Done::Evicted(evict(client, bindings, recorder, eviction, now).await) });
+            self.tasks
+                .spawn(async move { Done::Evicted(evict(client, bindings, recorder, eviction, now).await) });
         }
         for (claim, items) in self.by_shard(plan.binds) {
             self.requests += 1;
@@ -544,8 +553,8 @@ async fn settle(client: Client, informers: Informers, replicas: Vec<Arc<str>>) -
     loop {
         let options = ListOptions { page: 1, ..ListOptions::default() };
         if let Ok(page) = client.api::<Node>().list(&options).await {
-            // The informers are shut down: nothing is decided any more.
-            drop(informers.at_least(page.revision).await);
+            // If the informers are shut down, nothing is decided any more.
+            informers.at_least(page.revision).await.ok();
             return Done::Settled(replicas);
         }
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -53,7 +53,11 @@ pub async fn show(
         Err(error) if error.is_not_found() || error.is_fenced() => Shown::Done,
         Err(error) => {
             if !error.is_conflict() {
-                tracing::warn!(error = &error as &dyn std::error::Error, replica = &*report.replica, "a status was not written");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    replica = &*report.replica,
+                    "a status was not written"
+                );
             }
             Shown::Again(report.replica)
         }

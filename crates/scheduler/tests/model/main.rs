@@ -28,13 +28,24 @@ const ZONES: [&str; 3] = ["a", "b", "c"];
 #[derive(Clone, Debug)]
 enum Step {
     /// A node is seen: how much it has, whether it is ready, whether it has the label.
-    Node { node: usize, cpu: i64, is_ready: bool, has_disk: bool },
+    Node {
+        node: usize,
+        cpu: i64,
+        is_ready: bool,
+        has_disk: bool,
+    },
     RemoveNode(usize),
-    Replica { replica: usize, shape: usize },
+    Replica {
+        replica: usize,
+        shape: usize,
+    },
     DropReplica(usize),
     Quota(Option<i64>),
     /// Up to so many are bound, and the server says yes to all but every so many.
-    Plan { most: usize, refuses: usize },
+    Plan {
+        most: usize,
+        refuses: usize,
+    },
     /// The cache shows a binding, or that it is gone.
     Show(usize),
     Stop(usize),
@@ -73,7 +84,8 @@ fn key(replica: usize, shape: usize) -> String {
 }
 
 fn attributes(node: usize, is_ready: bool, has_disk: bool) -> Attributes {
-    let labels = if has_disk { BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]) } else { BTreeMap::new() };
+    let labels =
+        if has_disk { BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]) } else { BTreeMap::new() };
     Attributes {
         uid: Uid::new(format!("uid-{node}")),
         epoch: Epoch(1),
@@ -161,7 +173,7 @@ fn fresh(world: &World) -> Engine {
         let cluster = engine.cluster_mut();
         let wants = wants(*shape);
         let held = Held {
-            node: cluster.slot(node),
+            node: cluster.slot(node, ZONES[zone_number(node) % 3]),
             demand: cluster.dimensions_mut().demand(&wants.resources),
             ports: wants.ports.into(),
             is_going: false,
@@ -201,7 +213,8 @@ impl Run {
                 self.engine.cluster_mut().remove_node(&format!("n{node}"));
             }
             Step::Replica { replica, shape } => {
-                let is_known = self.world.waiting.contains_key(replica) || self.world.bound.contains_key(replica);
+                let is_known =
+                    self.world.waiting.contains_key(replica) || self.world.bound.contains_key(replica);
                 if !is_known {
                     self.world.waiting.insert(*replica, *shape);
                     self.engine.see_replica(&key(*replica, *shape), waiting(*replica, *shape), self.now);
@@ -243,10 +256,12 @@ impl Run {
     fn answer(&mut self, plan: Plan, refuses: usize) {
         for bind in plan.binds {
             self.refused += 1;
-            let replica: usize = bind.replica.rsplit('-').next().and_then(|it| it.parse().ok()).expect("a number");
+            let replica: usize =
+                bind.replica.rsplit('-').next().and_then(|it| it.parse().ok()).expect("a number");
             if refuses > 0 && self.refused % refuses == 0 {
                 let message = "no".to_owned();
-                let answer = Answer::Refused { reason: PendingReason::Conflict, message, catch_up_to: Revision::NONE };
+                let answer =
+                    Answer::Refused { reason: PendingReason::Conflict, message, catch_up_to: Revision::NONE };
                 self.engine.answer(&bind.replica, answer, self.now);
             } else {
                 let shape = self.world.waiting.remove(&replica).expect("it waited");
@@ -277,7 +292,9 @@ impl Run {
             2 => assert!(!bound().filter(here).any(|it| it.0 % 3 == 2), "it is not apart"),
             3 => assert!(!bound().filter(here).any(|it| it.0 == 3), "the port is taken"),
             4 => assert!(state.2, "the label is missing"),
-            6 => assert!(bound().any(|it| it.0 % 3 == 1 && zone_of(&it.1) == zone_of(node)), "nobody is near"),
+            6 => {
+                assert!(bound().any(|it| it.0 % 3 == 1 && zone_of(&it.1) == zone_of(node)), "nobody is near")
+            }
             _ => {}
         }
         if let Some(cpus) = self.world.quota {

@@ -78,7 +78,8 @@ impl World {
     fn scale(&mut self, load: i64) {
         for dim in ["cpu", "memory"] {
             let offered: i128 = self.nodes.iter().map(|it| i128::from(it.2.get(dim).unwrap_or(0))).sum();
-            let asked: i128 = self.replicas.iter().map(|it| i128::from(it.1.resources.get(dim).unwrap_or(0))).sum();
+            let asked: i128 =
+                self.replicas.iter().map(|it| i128::from(it.1.resources.get(dim).unwrap_or(0))).sum();
             let step: i128 = if dim == "cpu" { 10 } else { 1 << 20 };
             for (_, wants) in &mut self.replicas {
                 let amount = i128::from(wants.resources.get(dim).unwrap_or(0));

@@ -23,6 +23,9 @@ fn check(size: Size, seed: u64) {
     let about = format!("{size:?} with {seed}: {quick:?} beside {exact:?}");
     assert!(quick.placed as f64 >= 0.98 * exact.placed as f64, "{about}");
     assert!(quick.stranded <= exact.stranded + 20, "{about}");
+    // Neither fills nodes one after the other.
+    assert!(quick.used as f64 >= 0.98 * exact.used as f64, "{about}");
+    assert!(quick.deviation <= exact.deviation + 20.0, "{about}");
     assert!(quick.skew <= 1 && exact.skew <= 1, "{about}");
     assert!(exact.placed_share() > 0.9, "{about}");
 }

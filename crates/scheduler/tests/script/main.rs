@@ -57,7 +57,7 @@ impl Runner for Script {
         let mut named: BTreeMap<String, String> = BTreeMap::new();
         for argument in &command.args {
             match argument {
-                Argument::Value(value) => words.push(value.clone()),
+                Argument::Positional(value) => words.push(value.clone()),
                 Argument::KeyValue(key, value) => drop(named.insert(key.clone(), value.clone())),
             }
         }
@@ -76,7 +76,8 @@ impl Runner for Script {
             "quota" => self.quota(&words, &named),
             "policy" => self.policy(&words),
             "class" => {
-                let preemption = if words[1] == "never" { Preemption::Never } else { Preemption::LowerPriority };
+                let preemption =
+                    if words[1] == "never" { Preemption::Never } else { Preemption::LowerPriority };
                 self.engine.see_priority_class(&words[0], Some(preemption));
                 Ok(String::new())
             }
@@ -102,7 +103,10 @@ fn full(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }
 
-fn json<T: DeserializeOwned + Default>(named: &BTreeMap<String, String>, key: &str) -> Result<T, Box<dyn Error>> {
+fn json<T: DeserializeOwned + Default>(
+    named: &BTreeMap<String, String>,
+    key: &str,
+) -> Result<T, Box<dyn Error>> {
     Ok(named.get(key).map_or(Ok(T::default()), |text| serde_json::from_str(text))?)
 }
 
@@ -146,7 +150,13 @@ impl Script {
             workload: workload.into(),
             labels: std::sync::Arc::new(json(named, "labels")?),
             resources: amounts(named)?,
-            ports: named.get("port").map(|it| it.parse()).transpose()?.map(|it| (Protocol::Tcp, it)).into_iter().collect(),
+            ports: named
+                .get("port")
+                .map(|it| it.parse())
+                .transpose()?
+                .map(|it| (Protocol::Tcp, it))
+                .into_iter()
+                .collect(),
             placement: json(named, "placement")?,
             priority: named.get("priority").map_or(Ok(0), |it| it.parse())?,
             priority_class: named.get("class").cloned(),
@@ -212,19 +222,32 @@ impl Script {
             text.push('\n');
         }
         for eviction in &evictions {
-            writeln!(text, "{} leaves {} for {}", eviction.victim, eviction.node, eviction.workload).expect("text");
+            writeln!(text, "{} leaves {} for {}", eviction.victim, eviction.node, eviction.workload)
+                .expect("text");
         }
         for notice in &notices {
             let refusal = &notice.refusal;
             let (reason, outcome) = (refusal.reason, refusal.outcome);
-            writeln!(text, "{} x{}: {outcome:?} {reason:?}: {}", notice.workload, notice.waiting, refusal.message).expect("text");
+            writeln!(
+                text,
+                "{} x{}: {outcome:?} {reason:?}: {}",
+                notice.workload, notice.waiting, refusal.message
+            )
+            .expect("text");
             for filter in &refusal.filters {
-                writeln!(text, "  {} {} {} {}", filter.filter, filter.zone, filter.nodes, filter.detail).expect("text");
+                writeln!(text, "  {} {} {} {}", filter.filter, filter.zone, filter.nodes, filter.detail)
+                    .expect("text");
             }
             for topology in &refusal.topology {
-                writeln!(text, "  {} {:?} leaves {:?}", topology.topology_key, topology.counts, topology.allowed).expect("text");
+                writeln!(
+                    text,
+                    "  {} {:?} leaves {:?}",
+                    topology.topology_key, topology.counts, topology.allowed
+                )
+                .expect("text");
             }
-            let wakes: Vec<String> = notice.wakes.iter().map(|it| format!("{} {}", it.event, it.detail)).collect();
+            let wakes: Vec<String> =
+                notice.wakes.iter().map(|it| format!("{} {}", it.event, it.detail)).collect();
             writeln!(text, "  waits for: {}", wakes.join("; ")).expect("text");
         }
         if text.is_empty() { "nothing\n".to_owned() } else { text }
@@ -270,6 +293,7 @@ macro_rules! scripts {
 }
 
 scripts!(
-    affinity, balance, blocked, condition, deadline, gang, impossible, locality, nodes, policy, ports, preemption, preference, priority,
-    quota, refused, reports, resources, runtime, selector, spread, strategy, taints, zone,
+    affinity, balance, blocked, condition, deadline, gang, impossible, locality, nodes, policy, ports,
+    preemption, preference, priority, quota, refused, reports, resources, runtime, selector, spread,
+    strategy, taints, zone,
 );

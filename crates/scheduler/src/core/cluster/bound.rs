@@ -94,12 +94,6 @@ pub fn namespace_of(key: &str) -> &str {
 }
 
 impl Cluster {
-    /// The slot of a node for a binding, which may be seen before its node.
-    pub fn slot(&mut self, node: &str) -> NodeIx {
-        self.nodes.widen(self.dimensions.len());
-        self.nodes.slot(node)
-    }
-
     /// The cache shows a binding; none if it is released or gone.
     pub fn see_binding(&mut self, key: &str, held: Option<Held>) {
         self.change(key, Patch { held: Some(held), standing: Standing::Seen, traits: None });
@@ -144,7 +138,9 @@ impl Cluster {
 
     /// Its release was asked for.
     pub fn set_going(&mut self, key: &str) {
-        let Some((held, standing)) = self.bounds.held(key).cloned().zip(self.bounds.standing(key)) else { return };
+        let Some((held, standing)) = self.bounds.held(key).cloned().zip(self.bounds.standing(key)) else {
+            return;
+        };
         let held = Some(Held { is_going: true, ..held });
         self.change(key, Patch { held: Some(held), standing, traits: None });
     }

@@ -60,43 +60,56 @@ impl Cluster {
         self.nodes.widen(self.dimensions.len());
         let node = self.nodes.slot(name);
         self.nodes.revisions[node.index()] = revision;
-        let moved = self.topologies.set(node, Some((&attributes.zone, &attributes.labels)));
-        self.relocate(node, &moved, |cluster| {
-            cluster.nodes.attributes[node.index()].replace(attributes.clone()) != Some(attributes)
-        });
+        self.locate(node, Some((&attributes.zone, &attributes.labels)));
+        if self.nodes.attributes[node.index()].as_ref() != Some(&attributes) {
+            self.nodes.attributes[node.index()] = Some(attributes);
+            self.node_changed(node);
+        }
         self.set_capacity(node, &capacity);
     }
 
+    /// What is bound there counts on, and where it is, too, until it is released.
     pub fn remove_node(&mut self, name: &str) {
         let Some(node) = self.nodes.get(name) else { return };
         self.set_capacity(node, &[]);
-        let moved = self.topologies.set(node, None);
-        self.relocate(node, &moved, |cluster| cluster.nodes.attributes[node.index()].take().is_some());
+        if self.nodes.attributes[node.index()].take().is_some() {
+            self.node_changed(node);
+        }
         self.nodes.vacate(node);
     }
 
-    /// Changes a node's attributes while the sums over its zone and its places stay right.
-    fn relocate(&mut self, node: NodeIx, moved: &[TopologyIx], change: impl FnOnce(&mut Self) -> bool) {
-        let before = self.nodes.attributes(node).map(|it| it.zone.clone());
-        let has_changed = change(self);
-        let after = self.nodes.attributes(node).map(|it| it.zone.clone());
+    fn node_changed(&mut self, node: NodeIx) {
+        self.nodes.stamp += 1;
+        self.events.insert(Event::Node { node });
+        self.events.insert(Event::Places);
+    }
+
+    /// The slot of a node for a binding, which may be seen before its node, or after it is gone.
+    pub fn slot(&mut self, node: &str, zone: &str) -> NodeIx {
+        self.nodes.widen(self.dimensions.len());
+        let is_new = self.nodes.get(node).is_none();
+        let node = self.nodes.slot(node);
+        if is_new {
+            self.locate(node, Some((zone, &BTreeMap::new())).filter(|_| !zone.is_empty()));
+        }
+        node
+    }
+
+    /// Says where a node is, while the sums over zones and places stay right.
+    fn locate(&mut self, node: NodeIx, place: Option<(&str, &BTreeMap<String, String>)>) {
+        let before = self.zone_of(node);
+        let moved = self.topologies.set(node, place);
+        let after = self.zone_of(node);
         if before != after {
-            self.recharge_zone(node, before.as_deref(), after.as_deref());
+            self.recharge_zone(node, before, after);
         }
         for topology in moved {
-            self.tallies.recount(*topology, &self.topologies);
-        }
-        if has_changed {
-            self.nodes.stamp += 1;
-            self.events.insert(Event::Node { node });
-            self.events.insert(Event::Places);
+            self.tallies.recount(topology, &self.topologies);
         }
     }
 
-    /// The zone of a node cannot be changed, but bindings may be seen before their node, and nodes go.
-    fn recharge_zone(&mut self, node: NodeIx, before: Option<&str>, after: Option<&str>) {
-        let before = before.map(|zone| self.topologies.zone(zone));
-        let after = after.map(|zone| self.topologies.zone(zone));
+    /// The zone of a node cannot be changed, but bindings may be seen before their node.
+    fn recharge_zone(&mut self, node: NodeIx, before: Option<Domain>, after: Option<Domain>) {
         for resident in self.nodes.residents[node.index()].clone() {
             let namespace = bound::namespace_of(&resident.key);
             self.quotas.charge(namespace, before, &resident.demand, false);
@@ -142,7 +155,12 @@ impl Cluster {
     }
 
     pub fn set_quota(&mut self, namespace: &str, name: &str, limits: Limits) {
-        let dims: Vec<Dim> = limits.everywhere.iter().chain(limits.zones.values().flat_map(|it| it.iter())).map(|it| it.0).collect();
+        let dims: Vec<Dim> = limits
+            .everywhere
+            .iter()
+            .chain(limits.zones.values().flat_map(|it| it.iter()))
+            .map(|it| it.0)
+            .collect();
         if self.quotas.set(namespace, name, limits) {
             // A limit that is no longer named helps, too.
             let all = (0..self.dimensions.len() as u32).map(Dim);

@@ -108,7 +108,9 @@ impl Quotas {
         let tenant = self.tenants.get(namespace)?;
         let wanted = |dim: Dim| match dim {
             Dim::REPLICAS => count,
-            _ => demand.iter().find(|(it, _)| *it == dim).map_or(0, |(_, amount)| amount.saturating_mul(count)),
+            _ => {
+                demand.iter().find(|(it, _)| *it == dim).map_or(0, |(_, amount)| amount.saturating_mul(count))
+            }
         };
         tenant.quotas.iter().find_map(|(name, quota)| {
             let limits = match zone {

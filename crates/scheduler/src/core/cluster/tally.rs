@@ -40,6 +40,15 @@ impl Subject {
             Self::Selector(selector) => selector.matches(&group.labels),
         }
     }
+
+    fn is_workload(&self, name: &Arc<str>) -> bool {
+        matches!(self, Self::Workload(workload) if workload == name)
+    }
+
+    /// Whether replicas of a workload can be meant at all.
+    fn may_include(&self, name: &Arc<str>) -> bool {
+        matches!(self, Self::Selector(_)) || self.is_workload(name)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -79,9 +88,7 @@ impl Tallies {
             self.group_mut(group).users += 1;
             return group;
         }
-        let in_namespace = self.tally_ids.range((key.namespace.clone(), Subject::Workload("".into()), TopologyIx(0))..);
-        let in_namespace = in_namespace.take_while(|((namespace, ..), _)| *namespace == key.namespace);
-        let tallies = in_namespace.filter(|((_, subject, _), _)| subject.includes(&key)).map(|(_, ix)| *ix).collect();
+        let tallies = self.tallies_of(&key);
         let group = Group { key: key.clone(), users: 1, nodes: BTreeMap::new(), tallies };
         let ix = self.free_groups.pop().unwrap_or(GroupIx(self.groups.len() as u32));
         if ix.0 as usize == self.groups.len() {
@@ -123,8 +130,8 @@ impl Tallies {
             self.tallies.push(None);
         }
         let mut counts = BTreeMap::new();
-        let groups = self.groups.iter_mut().flatten();
-        for group in groups.filter(|it| it.key.namespace == key.0 && key.1.includes(&it.key)) {
+        for member in self.groups_of(&key.0, &key.1) {
+            let group = self.group_mut(member);
             group.tallies.push(ix);
             add_group(&mut counts, group, topology, topologies);
         }
@@ -141,14 +148,43 @@ impl Tallies {
             self.tally_ids.remove(&key);
             self.tallies[ix.0 as usize] = None;
             self.free_tallies.push(ix);
-            for group in self.groups.iter_mut().flatten() {
-                group.tallies.retain(|it| *it != ix);
+            for member in self.groups_of(&key.0, &key.1) {
+                self.group_mut(member).tallies.retain(|it| *it != ix);
             }
         }
     }
 
+    /// The tallies that count a group: those of its workload, and those whose selector matches.
+    fn tallies_of(&self, key: &GroupKey) -> Vec<TallyIx> {
+        let from = |subject| self.tally_ids.range((key.namespace.clone(), subject, TopologyIx(0))..);
+        let of_workload = from(Subject::Workload(key.workload.clone()));
+        let of_workload =
+            of_workload.take_while(|it| it.0.0 == key.namespace && it.0.1.is_workload(&key.workload));
+        let by_labels = from(Subject::Selector(LabelSelector::everything()));
+        let by_labels = by_labels.take_while(|it| it.0.0 == key.namespace).filter(|it| it.0.1.includes(key));
+        of_workload.chain(by_labels).map(|it| *it.1).collect()
+    }
+
+    /// The groups that a subject counts.
+    fn groups_of(&self, namespace: &Arc<str>, subject: &Subject) -> Vec<GroupIx> {
+        let workload = match subject {
+            Subject::Workload(workload) => workload.clone(),
+            Subject::Selector(_) => "".into(),
+        };
+        let first = GroupKey { namespace: namespace.clone(), workload, labels: Arc::default() };
+        let is_near = |key: &GroupKey| key.namespace == *namespace && subject.may_include(&key.workload);
+        let groups = self.group_ids.range(first..).take_while(|it| is_near(it.0));
+        groups.filter(|it| subject.includes(it.0)).map(|it| *it.1).collect()
+    }
+
     /// One member more or less on a node. Tells which tallies have changed.
-    pub fn count(&mut self, group: GroupIx, node: NodeIx, is_more: bool, topologies: &Topologies) -> Vec<TallyIx> {
+    pub fn count(
+        &mut self,
+        group: GroupIx,
+        node: NodeIx,
+        is_more: bool,
+        topologies: &Topologies,
+    ) -> Vec<TallyIx> {
         let group = self.groups[group.0 as usize].as_mut().expect("a group in use");
         step(&mut group.nodes, node, is_more);
         let mut changed = Vec::new();
@@ -188,10 +224,15 @@ impl Tallies {
 
     /// How many replicas of a workload are bound, whatever their labels.
     pub fn bound_of(&self, namespace: &str, workload: &str) -> u32 {
-        let first = GroupKey { namespace: namespace.into(), workload: workload.into(), labels: Arc::default() };
+        let first =
+            GroupKey { namespace: namespace.into(), workload: workload.into(), labels: Arc::default() };
         let of_workload = self.group_ids.range(first..);
-        let of_workload = of_workload.take_while(|(key, _)| &*key.namespace == namespace && &*key.workload == workload);
-        of_workload.filter_map(|(_, ix)| self.groups[ix.0 as usize].as_ref()).flat_map(|it| it.nodes.values()).sum()
+        let of_workload =
+            of_workload.take_while(|(key, _)| &*key.namespace == namespace && &*key.workload == workload);
+        of_workload
+            .filter_map(|(_, ix)| self.groups[ix.0 as usize].as_ref())
+            .flat_map(|it| it.nodes.values())
+            .sum()
     }
 
     fn group_mut(&mut self, ix: GroupIx) -> &mut Group {
@@ -203,7 +244,12 @@ impl Tallies {
     }
 }
 
-fn add_group(counts: &mut BTreeMap<Domain, u32>, group: &Group, topology: TopologyIx, topologies: &Topologies) {
+fn add_group(
+    counts: &mut BTreeMap<Domain, u32>,
+    group: &Group,
+    topology: TopologyIx,
+    topologies: &Topologies,
+) {
     for (node, members) in &group.nodes {
         if let Some(domain) = topologies.domain(topology, *node) {
             *counts.entry(domain).or_default() += members;

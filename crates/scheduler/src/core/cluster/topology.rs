@@ -86,11 +86,7 @@ impl Topologies {
     }
 
     /// Says where a node is. Returns the topologies in which it was elsewhere before.
-    pub fn set(
-        &mut self,
-        node: NodeIx,
-        place: Option<(&str, &BTreeMap<String, String>)>,
-    ) -> Vec<TopologyIx> {
+    pub fn set(&mut self, node: NodeIx, place: Option<(&str, &BTreeMap<String, String>)>) -> Vec<TopologyIx> {
         let mut moved = Vec::new();
         for topology in self.all().filter(|topology| *topology != TopologyIx::NODE) {
             let index = topology.0 as usize;

@@ -257,14 +257,14 @@ impl Engine {
     /// Gives everybody in a line the class that the policies of now make of it.
     fn reclassify(&mut self, now: u64) {
         let in_line = |it: &Pending| !matches!(it.phase, Phase::Away);
-        let keys: Vec<Arc<str>> = self.pending.iter().filter(|it| in_line(it.1)).map(|it| it.0.clone()).collect();
+        let keys: Vec<Arc<str>> =
+            self.pending.iter().filter(|it| in_line(it.1)).map(|it| it.0.clone()).collect();
         for key in keys {
             let Some(pending) = self.pending.get(&key) else { continue };
             let (before, ticket) = (pending.class, pending.ticket);
             let wants = self.classes.get(before).wants.clone();
             let rules = self.policies.rules(&wants, share_of(&wants, &pending.uid));
-            let after =
-                self.classes.enter(Wants::clone(&wants), rules, &mut self.sites, &mut self.cluster);
+            let after = self.classes.enter(Wants::clone(&wants), rules, &mut self.sites, &mut self.cluster);
             let is_in_line = matches!(pending.phase, Phase::InLine);
             if before != after && is_in_line {
                 self.queue.leave(before, ticket);

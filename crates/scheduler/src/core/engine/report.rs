@@ -93,7 +93,8 @@ impl Engine {
             Phase::Pausing(refusal) if pending.refusals >= REFUSALS_SHOWN => Some(refusal.clone()),
             Phase::Pausing(_) | Phase::Away => None,
             Phase::Late => {
-                let message = "its deadline has passed before it had a node: give it more time, or more room".to_owned();
+                let message = "its deadline has passed before it had a node: give it more time, or more room"
+                    .to_owned();
                 let reason = PendingReason::DeadlineExceeded;
                 Some(Arc::new(Refusal::plain(reason, Outcome::Unschedulable, message, Blocker::Nodes)))
             }

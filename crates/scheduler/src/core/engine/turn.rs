@@ -38,7 +38,8 @@ impl Engine {
         let class = classes.get(ix);
         let (key, survey) = sites.survey(class.site, cluster);
         let grounds = Grounds { class, key, survey };
-        let search = Search { explains: options.search.explains || class.rules.is_canary(), ..options.search };
+        let search =
+            Search { explains: options.search.explains || class.rules.is_canary(), ..options.search };
         let (taken, placed, refusal): (Taken, Vec<Placed>, Option<Refusal>) =
             match muster(cluster, grounds, waiting) {
                 Muster::Each => {
@@ -70,7 +71,15 @@ impl Engine {
     }
 
     /// Those who got a node are away until an answer comes.
-    fn bind(&mut self, ix: ClassIx, bound: &Taken, placed: Vec<Placed>, is_gang: bool, now: u64, plan: &mut Plan) {
+    fn bind(
+        &mut self,
+        ix: ClassIx,
+        bound: &Taken,
+        placed: Vec<Placed>,
+        is_gang: bool,
+        now: u64,
+        plan: &mut Plan,
+    ) {
         let domains = self.domains(ix);
         for (index, ((_, replica), placed)) in bound.iter().zip(placed).enumerate() {
             let Some(pending) = self.pending.get_mut(replica) else { continue };
@@ -117,7 +126,9 @@ impl Engine {
                 TopologyIx::NODE => nodes.name(node).to_string(),
                 topology => {
                     let domain = self.cluster.topologies().domain(topology, node);
-                    domain.map_or_else(String::new, |it| self.cluster.topologies().domain_name(topology, it).to_owned())
+                    domain.map_or_else(String::new, |it| {
+                        self.cluster.topologies().domain_name(topology, it).to_owned()
+                    })
                 }
             },
             max_skew: rule.max_skew,
@@ -140,7 +151,9 @@ impl Engine {
             node_uid: attributes.uid.clone(),
             node_revision: nodes.revision(node),
             node_epoch: attributes.epoch,
-            policies: followed.map(|it| (it.name.clone(), it.generation, self.policies.revision(&it.name))).collect(),
+            policies: followed
+                .map(|it| (it.name.clone(), it.generation, self.policies.revision(&it.name)))
+                .collect(),
             policy_version: class.rules.version(&attributes.zone),
             spread: spread.collect(),
             attempt: pending.attempts,
@@ -157,7 +170,11 @@ impl Engine {
             total: terms.values().sum(),
             terms: terms.clone(),
         });
-        Box::new(DecisionSpec { search: Some(search.clone()), scores: scores.collect(), ..DecisionSpec::default() })
+        Box::new(DecisionSpec {
+            search: Some(search.clone()),
+            scores: scores.collect(),
+            ..DecisionSpec::default()
+        })
     }
 
     /// The rest waits; if others can be made to leave, they are.
@@ -219,10 +236,13 @@ impl Engine {
         if places > 0 {
             refusal.reason = PendingReason::Preempting;
             refusal.outcome = Outcome::Waiting;
-            refusal.message = format!(
-                "{places} of {waiting} wait until those whose place they take have left; the others: {}",
-                refusal.message
-            );
+            refusal.message = match places >= waiting {
+                true => "it waits until those whose place it takes have left".to_owned(),
+                false => format!(
+                    "{places} of {waiting} wait until those whose place they take have left; the others: {}",
+                    refusal.message
+                ),
+            };
         }
     }
 }

@@ -12,13 +12,17 @@ use crate::core::place::Grounds;
 type Nearest = BTreeMap<Dim, (i64, i64, NodeIx)>;
 
 pub fn paused(title: &str, name: &str) -> String {
-    format!("the placement policy {title} is paused: activate the PlacementPolicy {name}, or change its scope")
+    format!(
+        "the placement policy {title} is paused: activate the PlacementPolicy {name}, or change its scope"
+    )
 }
 
 pub fn quota(cluster: &Cluster, namespace: &str, miss: &QuotaMiss) -> String {
     let amount = |value| cluster.dimensions().format(miss.dim, value);
     let dim = cluster.dimensions().name(miss.dim);
-    let place = miss.zone.map_or_else(String::new, |zone| format!(" in zone {}", cluster.topologies().zone_name(zone)));
+    let place = miss
+        .zone
+        .map_or_else(String::new, |zone| format!(" in zone {}", cluster.topologies().zone_name(zone)));
     let (limit, used, wanted) = (amount(miss.limit), amount(miss.used), amount(miss.requested));
     if miss.is_hopeless() {
         return format!(
@@ -64,11 +68,15 @@ pub fn too_large(cluster: &Cluster, grounds: Grounds<'_>) -> String {
         let nodes = grounds.survey.suitable.iter().map(|it| cluster.nodes().capacity(*dim, it.node));
         let largest = nodes.max().unwrap_or(0);
         let (name, format) = (cluster.dimensions().name(*dim), |it| cluster.dimensions().format(*dim, it));
-        (largest < *wanted).then(|| format!("{} {name}, and the largest node that suits has {}", format(*wanted), format(largest)))
+        (largest < *wanted).then(|| {
+            format!("{} {name}, and the largest node that suits has {}", format(*wanted), format(largest))
+        })
     });
     let parts: Vec<String> = parts.collect();
     match parts.is_empty() {
-        true => "no node that suits has all it asks for together, even if it were empty: ask for less".to_owned(),
+        true => {
+            "no node that suits has all it asks for together, even if it were empty: ask for less".to_owned()
+        }
         false => format!("it asks for {}: ask for less, or add a larger node", parts.join("; ")),
     }
 }
@@ -87,7 +95,11 @@ fn lacking(cluster: &Cluster, nearest: &Nearest) -> String {
     let parts = nearest.iter().map(|(dim, (found, needed, node))| {
         let format = |it| cluster.dimensions().format(*dim, it);
         let (name, node) = (cluster.dimensions().name(*dim), cluster.nodes().name(*node));
-        format!("it needs {} {name}, and of those without enough the best, {node}, has {}", format(*needed), format(*found))
+        format!(
+            "it needs {} {name}, and of those without enough the best, {node}, has {}",
+            format(*needed),
+            format(*found)
+        )
     });
     parts.take(2).collect::<Vec<_>>().join("; ")
 }
@@ -100,7 +112,8 @@ pub fn topology(cluster: &Cluster, grounds: Grounds<'_>, crowd: &Crowd<'_>, near
             parts.push(format!("a {key} may have {} of its replicas at most", rule.max_skew));
             continue;
         };
-        let open = places.iter().filter(|it| !spread::is_broken(cluster, rule, crowd.floor(index), Some(**it)));
+        let open =
+            places.iter().filter(|it| !spread::is_broken(cluster, rule, crowd.floor(index), Some(**it)));
         let open: Vec<&str> =
             open.take(5).map(|it| cluster.topologies().domain_name(rule.topology, *it)).collect();
         let most = rule.max_skew;

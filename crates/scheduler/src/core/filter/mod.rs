@@ -33,17 +33,30 @@ pub enum Miss {
     Condition(Readiness),
     Cordoned,
     /// Which of the site's policies.
-    Policy { index: usize, is_paused: bool },
+    Policy {
+        index: usize,
+        is_paused: bool,
+    },
     Zone,
     Selector,
     /// Which of the node's taints.
     Taint(usize),
     Runtime,
-    Resources { dim: Dim, needed: i64, found: i64 },
+    Resources {
+        dim: Dim,
+        needed: i64,
+        found: i64,
+    },
     Port(Port),
-    Spread { rule: usize },
-    Near { rule: usize },
-    Apart { rule: usize },
+    Spread {
+        rule: usize,
+    },
+    Near {
+        rule: usize,
+    },
+    Apart {
+        rule: usize,
+    },
     Quota(Box<QuotaMiss>),
 }
 
@@ -140,16 +153,18 @@ impl<'a> Crowd<'a> {
     fn judge_rules(&self, of_nodes: bool, domain_of: impl Fn(TopologyIx) -> Option<Domain>) -> Option<Miss> {
         let is_asked = |topology| (topology == TopologyIx::NODE) == of_nodes;
         let spreads = self.class.spreads.iter().enumerate();
-        let spread = spreads.filter(|(_, rule)| rule.is_hard && is_asked(rule.topology)).find(|(index, rule)| {
-            spread::is_broken(self.cluster, rule, self.floors[*index], domain_of(rule.topology))
-        });
+        let spread =
+            spreads.filter(|(_, rule)| rule.is_hard && is_asked(rule.topology)).find(|(index, rule)| {
+                spread::is_broken(self.cluster, rule, self.floors[*index], domain_of(rule.topology))
+            });
         if let Some((rule, _)) = spread {
             return Some(Miss::Spread { rule });
         }
         let affinities = self.class.affinities.iter().enumerate();
-        let affinity = affinities.filter(|(_, it)| it.is_required && is_asked(it.topology)).find(|(index, rule)| {
-            affinity::is_broken(self.cluster, rule, self.has_company[*index], domain_of(rule.topology))
-        });
+        let affinity =
+            affinities.filter(|(_, it)| it.is_required && is_asked(it.topology)).find(|(index, rule)| {
+                affinity::is_broken(self.cluster, rule, self.has_company[*index], domain_of(rule.topology))
+            });
         affinity.map(|(rule, it)| if it.is_apart { Miss::Apart { rule } } else { Miss::Near { rule } })
     }
 }

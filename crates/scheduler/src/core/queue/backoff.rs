@@ -50,7 +50,9 @@ impl Backoff {
         let due = self.due.iter().take_while(|it| it.0 <= now);
         let ready = due.filter(|it| self.pauses.get(&it.1).is_none_or(|pause| pause.revision <= seen));
         let ready: Vec<Arc<str>> = ready.map(|it| it.1.clone()).collect();
-        ready.iter().for_each(|replica| drop(self.remove(replica)));
+        for replica in &ready {
+            self.remove(replica);
+        }
         ready
     }
 

@@ -54,6 +54,8 @@ pub struct Queue {
     lines: BTreeMap<ClassIx, Line>,
     active: BTreeSet<(Reverse<i32>, u64, ClassIx)>,
     blocked: Blocked,
+    /// Since when, and who.
+    stops: BTreeSet<(u64, ClassIx)>,
     turn: u64,
     ticket: Ticket,
 }
@@ -66,7 +68,13 @@ impl Queue {
     }
 
     /// Somebody joins the line of its class. If that is blocked, so is it: the reason is the answer.
-    pub fn join(&mut self, class: ClassIx, priority: i32, ticket: Ticket, replica: Arc<str>) -> Option<&Stop> {
+    pub fn join(
+        &mut self,
+        class: ClassIx,
+        priority: i32,
+        ticket: Ticket,
+        replica: Arc<str>,
+    ) -> Option<&Stop> {
         let line = self.lines.entry(class).or_insert_with(|| Line {
             priority,
             waiting: BTreeMap::new(),
@@ -92,7 +100,10 @@ impl Queue {
         let Some(line) = self.lines.remove(&class) else { return };
         match line.state {
             State::Active(turn) => drop(self.active.remove(&(Reverse(line.priority), turn, class))),
-            State::Blocked(stop) => self.blocked.remove(class, &stop.refusal.blockers),
+            State::Blocked(stop) => {
+                self.stops.remove(&(stop.since, class));
+                self.blocked.remove(class, &stop.refusal.blockers);
+            }
             State::Empty => {}
         }
     }
@@ -104,7 +115,10 @@ impl Queue {
                 line.state = State::Active(turn);
                 return;
             }
-            State::Blocked(stop) => self.blocked.remove(class, &stop.refusal.blockers),
+            State::Blocked(stop) => {
+                self.stops.remove(&(stop.since, class));
+                self.blocked.remove(class, &stop.refusal.blockers);
+            }
             State::Empty => {}
         }
         self.turn += 1;
@@ -162,10 +176,14 @@ impl Queue {
         let Some(line) = self.lines.get_mut(&class) else { return };
         match std::mem::replace(&mut line.state, State::Empty) {
             State::Active(turn) => drop(self.active.remove(&(Reverse(line.priority), turn, class))),
-            State::Blocked(stop) => self.blocked.remove(class, &stop.refusal.blockers),
+            State::Blocked(stop) => {
+                self.stops.remove(&(stop.since, class));
+                self.blocked.remove(class, &stop.refusal.blockers);
+            }
             State::Empty => {}
         }
         self.blocked.insert(class, &refusal.blockers);
+        self.stops.insert((now, class));
         line.state = State::Blocked(Box::new(Stop { refusal, since: now }));
     }
 
@@ -198,19 +216,15 @@ impl Queue {
 
     /// Wakes those who were blocked for so long: should an event that helps ever be overlooked, this is how long it matters.
     pub fn flush(&mut self, now: u64, after: u64) -> usize {
-        let is_due = |line: &Line| matches!(&line.state, State::Blocked(stop) if stop.since.saturating_add(after) <= now);
-        let due: Vec<ClassIx> = self.lines.iter().filter(|(_, it)| is_due(it)).map(|it| *it.0).collect();
+        let due = self.stops.iter().take_while(|it| it.0.saturating_add(after) <= now);
+        let due: Vec<ClassIx> = due.map(|it| it.1).collect();
         due.iter().for_each(|class| self.activate(*class));
         due.len()
     }
 
     /// When [`Queue::flush`] has something to do.
     pub fn flush_due(&self, after: u64) -> Option<u64> {
-        let since = |line: &Line| match &line.state {
-            State::Blocked(stop) => Some(stop.since.saturating_add(after)),
-            _ => None,
-        };
-        self.lines.values().filter_map(since).min()
+        self.stops.first().map(|it| it.0.saturating_add(after))
     }
 
     /// How many wait in active lines, and in blocked ones.

@@ -117,7 +117,10 @@ impl<'a> Scores<'a> {
 
     /// What all nodes of some places have in common.
     pub fn of_bucket(&self, bucket: &Bucket, crowd: &Crowd<'_>) -> i64 {
-        self.bucket_terms(bucket, crowd).into_iter().map(|(term, value)| self.weights.weigh(term, value)).sum()
+        self.bucket_terms(bucket, crowd)
+            .into_iter()
+            .map(|(term, value)| self.weights.weigh(term, value))
+            .sum()
     }
 
     /// The whole, term by term, for a decision.
