@@ -28,7 +28,7 @@ const COUNTERS: [(&str, &str, CounterOf); 8] = [
 ];
 
 /// The metrics of all informers of a process, told apart by kind and number.
-pub(crate) struct InformerMetrics(Informers);
+pub struct InformerMetrics(Informers);
 
 impl InformerMetrics {
     /// Metrics named `informer_...`.

@@ -13,7 +13,7 @@ mod settings;
 mod stats;
 
 pub use hub::{Informers, JointOf};
-pub(crate) use metrics::InformerMetrics;
+pub use metrics::InformerMetrics;
 pub use settings::{InformerSettings, Selection};
 pub(crate) use stats::Counters;
 pub use stats::Stats;

@@ -11,7 +11,7 @@ use crate::names::check_label_key;
 use crate::selector::LabelSelector;
 
 /// Which nodes suit a replica, and which suit it better.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Placement {
     /// Only in these zones. Empty: in any.
@@ -38,10 +38,13 @@ pub struct Placement {
     /// Not where other replicas of the namespace are.
     #[schemars(length(max = 16))]
     pub apart: Vec<Affinity>,
+    /// So many replicas of the workload get their nodes together, or none of them does. Left out: each for itself.
+    #[schemars(range(min = 2, max = 256))]
+    pub gang: Option<u32>,
 }
 
 /// Nodes that suit better.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePreference {
     /// The labels of such nodes.
@@ -52,7 +55,7 @@ pub struct NodePreference {
 }
 
 /// A taint that does not keep a replica away.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
     /// Of the taint. Empty: of any.
@@ -67,7 +70,7 @@ pub struct Toleration {
 }
 
 /// How evenly replicas are spread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
     /// Over what: `zone`, `node`, or a label of nodes.
@@ -90,7 +93,7 @@ fn one() -> u32 {
 }
 
 /// What if a rule of spreading cannot be kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum WhenUnsatisfiable {
     /// The replica waits.
     #[default]
@@ -100,7 +103,7 @@ pub enum WhenUnsatisfiable {
 }
 
 /// A relation to other replicas.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Affinity {
     /// The labels of the other replicas.

@@ -15,6 +15,7 @@ const RULE: &str = "determinism";
 const PURE_FOLDERS: &[&str] = &[
     "crates/objects/src/",
     "crates/runtime/src/queue/core/",
+    "crates/scheduler/src/core/",
     "crates/store/src/machine/",
     "crates/store/src/machine.rs",
     "crates/types/src/",

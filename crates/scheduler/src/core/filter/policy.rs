@@ -1,0 +1,14 @@
+//! Policies may ask for labels of nodes, or close zones.
+
+use super::Miss;
+use crate::core::cluster::node::Attributes;
+use crate::core::site::SiteKey;
+
+pub fn check(key: &SiteKey, attributes: &Attributes) -> Option<Miss> {
+    let mut policies = key.policies.iter().enumerate();
+    policies.find_map(|(index, (zones, selector, is_paused, _))| {
+        let is_for_it = zones.is_empty() || zones.contains(&attributes.zone);
+        let is_against = is_for_it && (*is_paused || !selector.matches(&attributes.labels));
+        is_against.then_some(Miss::Policy { index, is_paused: *is_paused })
+    })
+}
