@@ -19,6 +19,7 @@ use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::leases::Leases;
 use crate::options::{FieldValidation, OperationId, Scope, WriteOptions};
+use crate::placement::Placement;
 use crate::pool::{Pool, Slot};
 use crate::settings::{Settings, SettingsError};
 use crate::shape::{Dynamic, Shape};
@@ -181,6 +182,10 @@ impl Client {
 
     pub fn leases(&self) -> Leases {
         Leases::new(self.clone())
+    }
+
+    pub fn placement(&self) -> Placement {
+        Placement::new(self.clone())
     }
 
     pub fn fence(&self) -> Option<&Fence> {

@@ -13,12 +13,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Start with [`Client`], then [`Api`] for one kind, [`Transaction`] for several objects at once, [`Leases`] for who may act.
+//! Start with [`Client`], then [`Api`] for one kind, [`Transaction`] for several objects at once, [`Leases`] for who may act,
+//! [`Placement`] for what runs where.
 //!
 //! | module | what |
 //! |---|---|
 //! | `api/` | reading, watching and writing the objects of one kind |
 //! | `transaction`, `leases` | several writes at one revision; leases and their fences |
+//! | `placement` | giving replicas a node, and taking it back |
 //! | `shape`, `parts` | what an object is in Rust: typed, dynamic, metadata only |
 //! | `config/` | clusters, users and contexts in a file |
 //! | `call`, `attempt` | deadlines, and which failures are tried again |
@@ -41,6 +43,7 @@ mod error;
 mod leases;
 mod options;
 mod parts;
+mod placement;
 mod pool;
 mod refusal;
 mod settings;
@@ -62,6 +65,10 @@ pub use options::{
     Propagation, ReadAt, Scope, WriteOptions, Written,
 };
 pub use parts::Parts;
+pub use placement::{
+    Bind, BindGroup, BindReason, BindRejection, BindingReference, Bound, Lacking, Placement, PolicySeen,
+    ReleaseReason, ReleaseRefusal, Released, SpreadSeen,
+};
 pub use refusal::{FieldConflict, Reason, Refusal};
 pub use settings::{Identity, Settings, SettingsError, Timeouts, Tls, Token};
 pub use shape::{Dynamic, Partial, Shape, Typed, Writable};
