@@ -7,6 +7,7 @@
 //! In specs and statuses, empty lists, maps and texts mean the same as missing ones.
 
 mod admission_policy;
+mod artifact;
 mod autoscaler;
 mod binding;
 mod decision;
@@ -34,6 +35,7 @@ pub use admission_policy::{
     AdmissionAction, AdmissionMatch, AdmissionOperation, AdmissionPolicy, AdmissionPolicySpec,
     AdmissionPolicyStatus, FailurePolicy, Mutation, MutationType, NamedExpression, Validation,
 };
+pub use artifact::Artifact;
 pub use autoscaler::{
     Autoscaler, AutoscalerSpec, AutoscalerStatus, Metric, MetricStatus, MetricType, Recommendation,
     ScaleBehaviour, ScaleChange, ScaleRule, ScaleTarget,
