@@ -73,7 +73,7 @@ fn every_completion_succeeds_once() {
         .invariant("K5: once", no_work_is_done_twice)
         .invariant("K4: generations", generations_are_true)
         .may_differ(forget_the_way)
-        .limits(limits(3));
+        .limits(limits(2));
     sweep(&scenario);
 }
 

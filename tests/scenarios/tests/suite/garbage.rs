@@ -86,6 +86,6 @@ fn parts_go_after_their_owners_and_nobody_else() {
         })
         .converged(nothing_is_left)
         .invariant("K6: nobody else goes", nobody_else_goes)
-        .limits(limits(3));
+        .limits(limits(2));
     sweep(&scenario);
 }

@@ -60,7 +60,7 @@ fn rollout() -> Scenario {
 
 #[test]
 fn revisions_are_rolled_out_within_their_limits() {
-    sweep(&rollout().limits(limits(3)));
+    sweep(&rollout().limits(limits(1)));
 }
 
 #[test]
@@ -93,6 +93,6 @@ fn a_broken_revision_is_rolled_back() {
         .converged(converged)
         .invariant("K1: limits", limits_hold)
         .may_differ(forget_the_way)
-        .limits(limits(2));
+        .limits(limits(1));
     sweep(&scenario);
 }
