@@ -7,6 +7,7 @@ use setpoint_runtime::cache::{Cache, Entry, Index, Key};
 use setpoint_types::kinds::{Binding, PriorityClass, Replica, ReplicaSet};
 use setpoint_types::{FieldProblem, Timestamp};
 
+use super::names::free_slots;
 use crate::facts::ReplicaFacts;
 use crate::priority;
 
@@ -61,8 +62,36 @@ impl Caches {
                 taken.insert(facts.name);
             }
         }
+        self.add_bound_names(key, &set, &replicas, &mut taken);
         let priority = priority::of(&self.classes, set.spec.template.priority_class.as_deref())?;
         Ok(Some(Observed { set, replicas, taken, priority, now }))
+    }
+}
+
+impl Caches {
+    /// Slots whose names the bindings of earlier replicas still have: a replica's binding has its name, so that these would wait for the
+    /// collector.
+    fn add_bound_names(
+        &self,
+        key: &Key,
+        set: &Typed<ReplicaSet>,
+        replicas: &[ReplicaFacts],
+        taken: &mut BTreeSet<String>,
+    ) {
+        let used: BTreeSet<&str> = replicas.iter().map(|it| it.name.as_str()).collect();
+        let there = replicas.iter().filter(|it| !it.is_going).count();
+        let missing = (set.spec.replicas as usize).saturating_sub(there);
+        let mut free = 0;
+        for name in free_slots(&set.metadata.name, &used) {
+            if free >= missing {
+                break;
+            }
+            if self.bindings.get(&Key::new(key.namespace(), &name)).is_some() {
+                taken.insert(name);
+            } else {
+                free += 1;
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use setpoint_client::Typed;
-use setpoint_testkit::{Limits, Moment, Scenario, State, sweep};
+use setpoint_testkit::{Moment, Scenario, State, sweep};
 use setpoint_types::kinds::{
     Batch, Replica, ReplicaTemplate, RestartBackoff, RestartPolicy, Workload, WorkloadSpec,
 };
@@ -10,7 +10,7 @@ use setpoint_types::object::find_condition;
 
 use super::rollouts::{create, forget_the_way, patch};
 use super::rules::{generations_are_true, lives};
-use super::{hands, run};
+use super::{hands, limits, run};
 
 fn batch(command: &str, completions: u32, backoff_limit: u32) -> Typed<Workload> {
     let template = ReplicaTemplate {
@@ -73,7 +73,7 @@ fn every_completion_succeeds_once() {
         .invariant("K5: once", no_work_is_done_twice)
         .invariant("K4: generations", generations_are_true)
         .may_differ(forget_the_way)
-        .limits(Limits { places_max: 8, drawn: 6, ..Limits::default() });
+        .limits(limits(2));
     sweep(&scenario);
 }
 
@@ -98,6 +98,6 @@ fn too_many_failures_end_it_until_more_are_allowed() {
         .converged(converged)
         .invariant("K5: once", no_work_is_done_twice)
         .may_differ(forget_the_way)
-        .limits(Limits { places_max: 5, drawn: 4, ..Limits::default() });
+        .limits(limits(2));
     sweep(&scenario);
 }

@@ -1,13 +1,13 @@
 //! The collector through every fault: parts go after their owners in all three ways, namespaces are emptied, and nothing else goes.
 
 use setpoint_client::{Client, DeleteOptions, Error, Propagation, Typed, WriteOptions};
-use setpoint_testkit::{Limits, Moment, Scenario, State, sweep};
+use setpoint_testkit::{Moment, Scenario, State, sweep};
 use setpoint_types::kinds::{
     Namespace, NamespaceSpec, ReplicaSet, ReplicaSetSpec, ReplicaTemplate, Workload,
 };
 
 use super::rollouts::workload;
-use super::run;
+use super::{limits, run};
 
 async fn make(client: &Client, namespace: &str, name: &str) -> Result<(), Error> {
     let once = WriteOptions::default();
@@ -86,6 +86,6 @@ fn parts_go_after_their_owners_and_nobody_else() {
         })
         .converged(nothing_is_left)
         .invariant("K6: nobody else goes", nobody_else_goes)
-        .limits(Limits { places_max: 8, drawn: 6, ..Limits::default() });
+        .limits(limits(2));
     sweep(&scenario);
 }

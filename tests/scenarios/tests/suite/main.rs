@@ -14,12 +14,27 @@ mod repairs;
 mod rollouts;
 mod rules;
 
+use std::time::Duration;
+
 use setpoint_client::Client;
 use setpoint_controllers::assemble;
 use setpoint_controllers::settings::{Settings, choose};
 use setpoint_runtime::WallClock;
-use setpoint_testkit::now;
+use setpoint_testkit::{Limits, now};
 use tokio_util::sync::CancellationToken;
+
+/// How far a sweep goes that runs with every change: the first places of each sort, a quiet time that is longer than any pause of a
+/// controller. `SETPOINT_TEST_DEEP=1` goes on to many more.
+fn limits(places: u64) -> Limits {
+    let is_deep = std::env::var_os("SETPOINT_TEST_DEEP").is_some();
+    Limits {
+        places_max: if is_deep { places * 4 } else { places },
+        drawn: if is_deep { 20 } else { 2 },
+        settling: Duration::from_secs(60),
+        quiet: Duration::from_secs(180),
+        ..Limits::default()
+    }
+}
 
 /// Controllers as the program runs them, by the date of the test's world.
 async fn run(names: &str, client: Client, stop: CancellationToken) {

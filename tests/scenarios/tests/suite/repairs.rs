@@ -2,13 +2,13 @@
 
 use serde_json::json;
 use setpoint_client::{Client, Error};
-use setpoint_testkit::{Limits, Moment, Scenario, State, sweep};
+use setpoint_testkit::{Moment, Scenario, State, sweep};
 use setpoint_types::kinds::{Binding, BindingState, Workload};
 use setpoint_types::object::{ConditionStatus, find_condition};
 
 use super::rollouts::{create, forget_the_way, patch, workload};
 use super::rules::{generations_are_true, limits_hold, one_replacement, serves};
-use super::{hands, run};
+use super::{hands, limits, run};
 
 /// Three serve, none is lost, and the workload says so.
 pub fn is_repaired(state: &State) -> Result<(), String> {
@@ -73,10 +73,10 @@ pub fn repair() -> Scenario {
 
 #[test]
 fn every_loss_is_made_good_once() {
-    sweep(&repair().limits(Limits { places_max: 8, drawn: 6, ..Limits::default() }));
+    sweep(&repair().limits(limits(1)));
 }
 
 #[test]
 fn two_leaders_repair_as_one() {
-    sweep(&repair().replicas(2).limits(Limits { places_max: 3, drawn: 4, ..Limits::default() }));
+    sweep(&repair().replicas(2).limits(limits(1)));
 }

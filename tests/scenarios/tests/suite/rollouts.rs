@@ -2,12 +2,12 @@
 
 use serde_json::json;
 use setpoint_client::{Client, Error, Patch, PatchOptions, Typed, WriteOptions};
-use setpoint_testkit::{Limits, Scenario, State, sweep};
+use setpoint_testkit::{Scenario, State, sweep};
 use setpoint_types::kinds::{ReplicaTemplate, Rollout, Workload, WorkloadSpec};
 use setpoint_types::quantity::CountOrPercent::Count;
 
 use super::rules::{generations_are_true, limits_hold, one_replacement, serves};
-use super::{hands, run};
+use super::{hands, limits, run};
 
 pub fn workload(name: &str, replicas: u32, command: &str) -> Typed<Workload> {
     let template = ReplicaTemplate { command: vec![command.to_owned()], ..ReplicaTemplate::default() };
@@ -60,12 +60,12 @@ fn rollout() -> Scenario {
 
 #[test]
 fn revisions_are_rolled_out_within_their_limits() {
-    sweep(&rollout().limits(Limits { places_max: 8, drawn: 6, ..Limits::default() }));
+    sweep(&rollout().limits(limits(1)));
 }
 
 #[test]
 fn two_leaders_roll_out_as_one() {
-    sweep(&rollout().replicas(2).limits(Limits { places_max: 3, drawn: 4, ..Limits::default() }));
+    sweep(&rollout().replicas(2).limits(limits(1)));
 }
 
 /// A revision that never becomes ready is given up by itself.
@@ -93,6 +93,6 @@ fn a_broken_revision_is_rolled_back() {
         .converged(converged)
         .invariant("K1: limits", limits_hold)
         .may_differ(forget_the_way)
-        .limits(Limits { places_max: 4, drawn: 4, ..Limits::default() });
+        .limits(limits(1));
     sweep(&scenario);
 }
