@@ -10,10 +10,10 @@ use setpoint_runtime::recorder::RecorderSettings;
 use setpoint_runtime::{ControllerSettings, election};
 
 use crate::autoscaler::settings::AutoscalerSettings;
+use crate::garbage_collector::GarbageSettings;
 use crate::node_monitor::settings::NodeMonitorSettings;
 use crate::policy_rollout::settings::PolicyRolloutSettings;
 use crate::quota::settings::QuotaSettings;
-use crate::garbage_collector::GarbageSettings;
 use crate::registry::{self, Entry};
 
 /// The controllers of a Setpoint cluster. Several of these programs share the work and stand by for each other.

@@ -24,6 +24,9 @@ use super::settings::NodeMonitorSettings;
 use super::signals::{Measure, Signal};
 use super::{DRAINED, EVICTING, LOST, REACHABLE, UNREACHABLE};
 
+/// The longest time between two looks at a node that waits for its turn.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+
 /// Everything the plan is made from.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -217,71 +220,77 @@ impl Planner<'_> {
     /// Its lease is over.
     fn silent(&mut self, found: &[Finding], evidence: &[Evidence], set: &mut Conditions<'_>) {
         let observed = self.observed;
-        let was_lost = self.is_lost();
-        let by_word = found.iter().any(|it| it.signal == Signal::OutOfService);
-        let may = |signal| self.settings.may_decide.measure(signal) >= Measure::GiveUp;
-        let turn = if by_word && may(Signal::OutOfService) {
-            Turn::Now
-        } else if may(Signal::LeaseExpiredConfirmed) {
-            match observed
-                .turn
-                .clone()
-                .unwrap_or(Turn::Wait { for_at_least: self.settings.period(), disrupted: false })
-            {
-                Turn::Stop => Turn::Stop,
-                _ if was_lost => Turn::Now,
-                turn => turn,
-            }
-        } else {
-            Turn::Stop
-        };
-        let lost = match turn {
-            Turn::Now if was_lost => true,
-            Turn::Now if observed.fresh => {
-                let (reason, message) = match by_word {
-                    true => ("OutOfService", "its replicas are given up at once"),
-                    false => ("Confirmed", "its replicas are given up, each after its own grace"),
-                };
-                let told = Statement::holds(LOST, reason).message(message);
-                set.set(evidence.iter().cloned().fold(told, Statement::evidence));
-                let message = format!("{reason}: {message}");
-                self.plan.gives_up = Some(Verdict { message, evidence: evidence.to_vec() });
-                true
-            }
-            Turn::Now => {
-                self.plan.confirm = true;
-                false
-            }
-            Turn::Wait { for_at_least, disrupted } => {
-                self.wait(for_at_least.clamp(self.settings.period(), Duration::from_secs(60)));
-                let why = match disrupted {
-                    true => "much of its zone is silent: nodes are given up slowly",
-                    false => "nodes of a zone are given up one after the other",
-                };
-                set.set(Statement::unknown(LOST, "HeldBack").message(why));
-                false
-            }
-            Turn::Stop => {
-                self.wait(self.settings.period());
-                let why = match may(Signal::LeaseExpiredConfirmed) {
-                    true => "every zone is silent: nothing is given up",
-                    false => "the settings leave that to people",
-                };
-                set.set(Statement::unknown(LOST, "HeldBack").message(why));
-                false
-            }
-        };
+        let by_word =
+            found.iter().any(|it| it.signal == Signal::OutOfService) && self.may(Signal::OutOfService);
+        let lost = self.give_up(by_word, evidence, set);
         if lost && observed.held.iter().any(Held::is_unknown) {
             // If all of the fleet falls silent, what was begun is taken back.
             self.wait(self.settings.period());
         }
         for held in &observed.held {
             let patience = if by_word { Duration::ZERO } else { held.grace() };
-            let grace = lost.then(|| held.binding_grace().unwrap_or(observed.now.plus(patience)));
-            let change =
-                held.unknown("NodeUnreachable", "its node is out of reach", evidence, grace, observed.now);
-            self.plan.by_lease.extend(change);
+            let until = observed.now.plus(patience);
+            // What was said stays, unless a person makes it shorter.
+            let said = held.binding_grace().filter(|said| !by_word || *said < until);
+            let grace = lost.then(|| said.unwrap_or(until));
+            let why = "its node is out of reach";
+            self.plan.by_lease.extend(held.unknown("NodeUnreachable", why, evidence, grace, observed.now));
         }
+    }
+
+    /// Whether a signal may cost replicas.
+    fn may(&self, signal: Signal) -> bool {
+        self.settings.may_decide.measure(signal) >= Measure::GiveUp
+    }
+
+    /// Whether it is given up by now, and if it is not, what for.
+    fn give_up(&mut self, by_word: bool, evidence: &[Evidence], set: &mut Conditions<'_>) -> bool {
+        let was_lost = self.is_lost();
+        let soon = Turn::Wait { for_at_least: self.settings.period(), disrupted: false };
+        let turn = match self.observed.turn.clone().unwrap_or(soon) {
+            _ if by_word => Turn::Now,
+            _ if !self.may(Signal::LeaseExpiredConfirmed) => Turn::Stop,
+            Turn::Wait { .. } if was_lost => Turn::Now,
+            turn => turn,
+        };
+        let why = match turn {
+            Turn::Now if was_lost => return true,
+            Turn::Now if self.observed.fresh => {
+                self.given_up(by_word, evidence, set);
+                return true;
+            }
+            Turn::Now => {
+                self.plan.confirm = true;
+                return false;
+            }
+            Turn::Wait { for_at_least, disrupted } => {
+                self.wait(for_at_least.clamp(self.settings.period(), LOOK_MAX.max(self.settings.period())));
+                match disrupted {
+                    true => "much of its zone is silent: nodes are given up slowly",
+                    false => "nodes of a zone are given up one after the other",
+                }
+            }
+            Turn::Stop => {
+                self.wait(self.settings.period());
+                match self.may(Signal::LeaseExpiredConfirmed) {
+                    true => "every zone is silent: nothing is given up",
+                    false => "the settings leave that to people",
+                }
+            }
+        };
+        set.set(Statement::unknown(LOST, "HeldBack").message(why));
+        false
+    }
+
+    fn given_up(&mut self, by_word: bool, evidence: &[Evidence], set: &mut Conditions<'_>) {
+        let (reason, message) = match by_word {
+            true => ("OutOfService", "its replicas are given up at once"),
+            false => ("Confirmed", "its replicas are given up, each after its own grace"),
+        };
+        let told = Statement::holds(LOST, reason).message(message);
+        set.set(evidence.iter().cloned().fold(told, Statement::evidence));
+        let message = format!("{reason}: {message}");
+        self.plan.gives_up = Some(Verdict { message, evidence: evidence.to_vec() });
     }
 
     fn is_lost(&self) -> bool {

@@ -25,7 +25,7 @@ impl Views {
         settings: &QuotaSettings,
     ) -> Result<Option<Observed>, ReconcileError> {
         let Some(quota) = self.quotas.read(key)? else { return Ok(None) };
-        let name = ledger_of(key.namespace(), key.name(), None);
+        let name = ledger_of(key.namespace(), None);
         let conditions = quota.status.as_ref().map(|it| it.conditions.as_slice()).unwrap_or_default();
         let is_audited = conditions.iter().any(|it| it.kind == CONSISTENT);
         let (sums, at) = match !is_audited || is_due(key, now, settings) {

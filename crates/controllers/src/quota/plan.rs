@@ -9,7 +9,7 @@ use setpoint_types::{Revision, Timestamp};
 
 use super::audit::{Deviation, Sums, told};
 
-/// The limits of the spec are those of the ledgers.
+/// The limits of the ledgers are no higher than those of the spec.
 pub const IN_FORCE: &str = "InForce";
 /// No more is used than the limits say. It can be otherwise if a limit was lowered below what is used.
 pub const WITHIN_LIMITS: &str = "WithinLimits";
@@ -35,11 +35,11 @@ pub struct Plan {
     pub deviations: Option<usize>,
 }
 
-/// The ledger of a quota: of all zones, or of one.
-pub fn ledger_of(namespace: &str, quota: &str, zone: Option<&str>) -> String {
+/// The ledger that a quota is kept by: of its namespace, in all zones or in one. All quotas of a namespace share it.
+pub fn ledger_of(namespace: &str, zone: Option<&str>) -> String {
     match zone {
-        None => format!("quota/{namespace}/{quota}"),
-        Some(zone) => format!("quota/{namespace}/{quota}/{zone}"),
+        None => format!("quota/{namespace}"),
+        Some(zone) => format!("quota/{namespace}/{zone}"),
     }
 }
 
@@ -60,9 +60,7 @@ pub fn plan(observed: &Observed) -> Plan {
     let mut conditions = Conditions::of(&mut status.conditions, metadata.generation, *now);
     conditions.set(match in_force {
         true => Statement::holds(IN_FORCE, "LedgersFollow"),
-        false => {
-            Statement::fails(IN_FORCE, "LedgersBehind").message("the ledgers have other limits than the spec")
-        }
+        false => Statement::fails(IN_FORCE, "LedgersBehind").message("the ledgers allow more than the spec"),
     });
     let exceeded: Vec<String> = parts.iter().flat_map(|part| part.exceeded()).collect();
     conditions.set(match exceeded.is_empty() {
@@ -104,14 +102,14 @@ struct Part {
 impl Part {
     fn of(observed: &Observed, zone: Option<&str>, wanted: &Amounts) -> Self {
         let metadata = &observed.quota.metadata;
-        let name = ledger_of(&metadata.namespace, &metadata.name, zone);
+        let name = ledger_of(&metadata.namespace, zone);
         let found = observed.ledgers.iter().find(|ledger| ledger.name == name).cloned().unwrap_or_default();
         Self { ledger: name, wanted: wanted.clone(), limits: found.limits, used: found.used }
     }
 
-    /// What is not named is not limited: how a ledger says that is its own business.
+    /// Another quota of the namespace may say less; none can say more.
     fn is_in_force(&self) -> bool {
-        self.wanted.iter().all(|(dimension, limit)| self.limits.get(dimension) == Some(limit))
+        self.wanted.iter().all(|(dimension, limit)| self.limits.get(dimension).is_some_and(|it| it <= limit))
     }
 
     fn exceeded(&self) -> Vec<String> {
@@ -148,7 +146,7 @@ mod tests {
             used: cpu(used),
             modified: Revision::new(8),
         };
-        let ledgers = vec![ledger("quota/d/q", limit, used), ledger("quota/d/q/a", 500, 200)];
+        let ledgers = vec![ledger("quota/d", limit, used), ledger("quota/d/a", 500, 200)];
         Observed { quota, ledgers, revision: Revision::new(9), sums: None, now: Timestamp(1) }
     }
 
@@ -173,12 +171,9 @@ mod tests {
         );
         assert_eq!(well.status.observed_generation, Generation(3));
         let lowered = plan(&observed(1_200, 1_000));
-        assert_eq!(told(&lowered), "InForce=True WithinLimits=False (quota/d/q: 1200m of 1 cpu are used)");
+        assert_eq!(told(&lowered), "InForce=True WithinLimits=False (quota/d: 1200m of 1 cpu are used)");
         let behind = plan(&observed(300, 2_000));
-        assert_eq!(
-            told(&behind),
-            "InForce=False (the ledgers have other limits than the spec) WithinLimits=True"
-        );
+        assert_eq!(told(&behind), "InForce=False (the ledgers allow more than the spec) WithinLimits=True");
         assert_eq!(behind.status.observed_generation, Generation(0));
     }
 
@@ -187,11 +182,11 @@ mod tests {
         let mut sums = Sums::default();
         let reservation =
             |ledger: &str, amount| Reservation { ledger: ledger.to_owned(), amounts: cpu(amount) };
-        sums.add(None, &[reservation("quota/d/q", 300), reservation("quota/d/q/a", 100)]);
+        sums.add(None, &[reservation("quota/d", 300), reservation("quota/d/a", 100)]);
         let found = plan(&Observed { sums: Some(sums), ..observed(300, 1_000) });
         assert_eq!(found.deviations, Some(1));
         assert!(
-            told(&found).ends_with("Consistent=False (quota/d/q/a has cpu 200m reserved, its bindings 100m)")
+            told(&found).ends_with("Consistent=False (quota/d/a has cpu 200m reserved, its bindings 100m)")
         );
     }
 

@@ -54,7 +54,9 @@ mod played {
     #[test]
     fn every_script_is_run_and_opens_with_its_property() {
         for (folder, listed) in LISTED {
-            for file in std::fs::read_dir(format!("tests/operations_plans/scripts/{folder}")).expect("the scripts") {
+            for file in
+                std::fs::read_dir(format!("tests/operations_plans/scripts/{folder}")).expect("the scripts")
+            {
                 let path = file.expect("a script").path();
                 let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
                 assert!(listed.contains(&name.as_str()), "{folder}/{name} is not run");

@@ -177,6 +177,13 @@ pub fn condition(conditions: &[Condition], kind: &str) -> String {
     find_condition(conditions, kind).map_or_else(String::new, |it| format!("{:?} {}", it.status, it.reason))
 }
 
+/// What a status comes to, without the way there: its conditions, each with its reason. For sweeps, whose runs take different ways.
+pub fn only_conditions(status: &mut serde_json::Value) {
+    let brief = |it: &serde_json::Value| serde_json::json!([it["type"], it["status"], it["reason"]]);
+    let conditions = status["conditions"].as_array().map(|all| all.iter().map(brief).collect::<Vec<_>>());
+    *status = serde_json::json!({"conditions": conditions});
+}
+
 /// Waits until something is so, in simulated time.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..7_200 {
