@@ -18,6 +18,7 @@ use crate::convert;
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::leases::Leases;
+use crate::ledgers::Ledgers;
 use crate::options::{FieldValidation, OperationId, Scope, WriteOptions};
 use crate::placement::Placement;
 use crate::pool::{Pool, Slot};
@@ -182,6 +183,10 @@ impl Client {
 
     pub fn leases(&self) -> Leases {
         Leases::new(self.clone())
+    }
+
+    pub fn ledgers(&self) -> Ledgers {
+        Ledgers::new(self.clone())
     }
 
     pub fn placement(&self) -> Placement {

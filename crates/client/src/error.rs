@@ -50,6 +50,11 @@ impl Error {
         }
     }
 
+    /// The server asks not to be asked again before this time is over.
+    pub fn retry_after(&self) -> Option<std::time::Duration> {
+        self.refusal().and_then(|refusal| refusal.retry_after)
+    }
+
     pub fn is_not_found(&self) -> bool {
         self.reason() == Some(Reason::NotFound)
     }

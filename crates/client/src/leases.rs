@@ -157,6 +157,9 @@ impl Leases {
 }
 
 /// Keeps leases. After an error the stream is of no more use: open another one.
+///
+/// **Guarantees**: an answer is the leader's, about the lease and epoch that it names. **Does not promise** that a lease is still held when the
+/// answer is read: its time counts from when it was asked for, on the clock of this machine.
 pub struct KeepAlive {
     requests: mpsc::Sender<pb::KeepAliveRequest>,
     answers: Streaming<pb::KeepAliveResponse>,

@@ -19,7 +19,7 @@
 //! | module | what |
 //! |---|---|
 //! | `api/` | reading, watching and writing the objects of one kind |
-//! | `transaction`, `leases` | several writes at one revision; leases and their fences |
+//! | `transaction`, `leases`, `ledgers` | several writes at one revision; leases and their fences; what is reserved |
 //! | `placement` | giving replicas a node, and taking it back |
 //! | `shape`, `parts` | what an object is in Rust: typed, dynamic, metadata only |
 //! | `config/` | clusters, users and contexts in a file |
@@ -41,6 +41,7 @@ mod endpoint;
 mod entropy;
 mod error;
 mod leases;
+mod ledgers;
 mod options;
 mod parts;
 mod placement;
@@ -60,6 +61,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use entropy::Entropy;
 pub use error::Error;
 pub use leases::{AcquireOptions, Acquired, Holder, KeepAlive, Kept, Leases};
+pub use ledgers::{Ledger, Ledgers};
 pub use options::{
     Blocker, DeleteOptions, Deleted, FieldValidation, ListOptions, OperationId, Patch, PatchOptions,
     Propagation, ReadAt, Scope, WriteOptions, Written,

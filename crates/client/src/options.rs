@@ -72,6 +72,9 @@ pub struct WriteOptions {
 }
 
 /// By what a write is recognised when it is sent again.
+///
+/// **Guarantees**: a write with an id is done once, however often it is sent, and each time answered with the first verdict, for as long as
+/// the server remembers ids. **Does not promise** that for a request of another content under the same id: that is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OperationId {
     /// One that nobody else has, drawn for each call.

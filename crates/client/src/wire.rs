@@ -41,7 +41,8 @@ pub struct ConnectError {
     source: transport::Error,
 }
 
-/// Connections over TCP, with TLS for `https`.
+/// Connections over TCP, with TLS for `https`. **Does not promise** to notice a dead peer before a request fails by its deadline, or a
+/// stream by its silence.
 #[derive(Clone, Debug)]
 pub struct Network {
     connect_timeout: Duration,

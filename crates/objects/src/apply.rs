@@ -19,6 +19,7 @@ use crate::merge::{merge_documents, values_at};
 use crate::object::{ManagedFields, Operation};
 use crate::refusal::{FieldConflict, FieldProblem};
 use crate::topology::Topology;
+use crate::view::document_lines;
 
 /// What an apply comes to.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,14 +50,13 @@ pub fn apply(
 ) -> Result<Applied, NotApplied> {
     let writer = &Writer { operation: Operation::Apply, ..*writer };
     let problems = list_problems(topology, &config);
-    let wanted = FieldSet::of(topology, &config);
+    let names = document_lines(topology, &config);
     let mut document = if live.is_object() { live.clone() } else { Value::Object(serde_json::Map::new()) };
     merge_documents(topology, &mut document, config);
     if !problems.is_empty() {
         return Err(NotApplied::Invalid { problems, document });
     }
-    let touched = Changes::of_documents(topology, live, &document).touched().print();
-    let names = wanted.print();
+    let touched = Changes::of_documents(topology, live, &document).touched();
 
     let own = managed.iter().find(|entry| writer.wrote(entry));
     let before: &[String] = own.map_or(&[], |own| &own.fields);
@@ -72,10 +72,10 @@ pub fn apply(
     for entry in &mut others {
         entry.lose(&touched);
     }
-    let dropped =
-        own.filter(|_| before != names).map(ManagedFields::set).unwrap_or_default().difference(&wanted);
+    let dropped = before.iter().filter(|line| names.binary_search(line).is_err());
+    let dropped = FieldSet::of_lines(dropped);
     if !dropped.is_empty() {
-        remove_dropped(topology, &mut document, &dropped, wanted, &mut others);
+        remove_dropped(topology, &mut document, &dropped, FieldSet::of_lines(&names), &mut others);
     }
     others.push(writer.entry(names));
     Ok(Applied { document, managed: settle(others), taken: disputed })
@@ -132,11 +132,7 @@ fn conflicts(
     if conflicts.is_empty() {
         return conflicts;
     }
-    let paths = conflicts.iter().filter_map(|conflict| Step::parse(&conflict.path).ok());
-    let paths = paths.fold(FieldSet::new(), |mut set, path| {
-        set.insert(&path);
-        set
-    });
+    let paths = FieldSet::of_lines(conflicts.iter().map(|conflict| &conflict.path));
     let values = values_at(topology, live, &paths);
     for conflict in &mut conflicts {
         conflict.value = values.get(&conflict.path).map_or(Value::Null, |value| (*value).clone());

@@ -1,20 +1,24 @@
 //! What differs between two versions of a value, in fields as the schema cuts them.
 //!
-//! The order of items in a list that is a map, and of members in a set, is no field: a change of it is nobody's.
+//! Fields are named by their notation and nothing else: every update asks, and most answers are a line or two. The order of
+//! items in a list that is a map, and of members in a set, is no field: a change of it is nobody's.
 
-use serde_json::Value;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
-use crate::fields::{FieldSet, Step};
+use serde_json::{Map, Value};
+
+use crate::fields::{Step, push_field};
 use crate::topology::Topology;
 use crate::view::{Place, View, is_empty_section};
 
-/// What differs.
+/// What differs: paths, each sorted and there once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// Everything at or below these is no longer what it was: gone, or something else in its place.
-    pub gone: FieldSet,
+    pub gone: Vec<String>,
     /// New fields, and fields with a new value.
-    pub set: FieldSet,
+    pub set: Vec<String>,
 }
 
 impl Changes {
@@ -23,129 +27,172 @@ impl Changes {
     }
 
     /// All of it: whoever owned something at or below these owns it no longer.
-    pub fn touched(&self) -> FieldSet {
-        self.gone.clone().union(&self.set)
+    pub fn touched(self) -> Vec<String> {
+        let mut touched = self.gone;
+        touched.extend(self.set);
+        touched.sort_unstable();
+        touched.dedup();
+        touched
     }
 
-    fn graft(&mut self, step: Step, changes: Self) {
-        if !changes.gone.is_empty() {
-            self.gone.graft(step.clone(), changes.gone);
-        }
-        self.set.graft(step, changes.set);
-    }
-
-    /// Below a field. Most fields of most updates are as they were.
-    fn graft_named(&mut self, name: &str, changes: Self) {
-        if !changes.is_empty() {
-            self.graft(Step::field(name), changes);
-        }
-    }
-
-    fn gone() -> Self {
-        Self { gone: FieldSet::leaf(), set: FieldSet::new() }
-    }
-
-    fn added(place: Place<'_>, value: &Value) -> Self {
-        Self { gone: FieldSet::new(), set: place.paths(value) }
+    /// Adds what differs in a section that comes later in the order of names.
+    pub fn and(mut self, later: Self) -> Self {
+        self.gone.extend(later.gone);
+        self.set.extend(later.set);
+        self
     }
 
     /// Between two versions of one section of an object: `spec`, `status`, `metadata`.
     pub fn of_section(topology: &Topology, name: &str, old: &Value, new: &Value) -> Self {
         let place = Place::new(topology, topology.section(name));
-        let mut changes = Self::default();
-        if old == new {
-            return changes;
-        }
+        let mut walk = Walk::default();
+        push_field(&mut walk.at, name);
         let present = |value| if is_empty_section(place, value) { None } else { Some(value) };
-        let below = match (present(old), present(new)) {
-            (None, None) => Self::default(),
-            (None, Some(new)) => Self::added(place, new),
+        match (present(old), present(new)) {
+            (None, None) => {}
+            (None, Some(new)) => walk.added(place, new),
             (Some(old), None) => match place.view(old) {
-                View::Object(_) => Self::between(place, old, &Value::Object(serde_json::Map::new())),
-                _ => Self::gone(),
+                View::Object(_) => walk.between(place, old, &Value::Object(Map::new())),
+                _ => walk.gone(),
             },
-            (Some(old), Some(new)) => Self::between(place, old, new),
-        };
-        changes.graft(Step::field(name), below);
-        // The section itself stays when it is empty, but is nobody's.
-        if is_empty_section(place, new)
-            && let Some(section) = changes.set.below.get_mut(&Step::field(name))
-        {
-            section.member = false;
+            (Some(old), Some(new)) => walk.between(place, old, new),
         }
-        changes.set.below.retain(|_, set| !set.is_empty());
+        let Walk { at, mut changes } = walk;
+        // The section itself stays when it is empty, but is nobody's.
+        if is_empty_section(place, new) {
+            changes.set.retain(|line| *line != at);
+        }
+        changes.gone.sort_unstable();
+        changes.set.sort_unstable();
         changes
     }
 
     /// Between two documents `{"metadata": …, "spec": …}`.
     pub fn of_documents(topology: &Topology, old: &Value, new: &Value) -> Self {
-        let mut changes = Self::default();
-        for name in ["metadata", "spec", "status"] {
-            let none = Value::Null;
+        let none = Value::Null;
+        let section = |name: &str| {
             let (old, new) = (old.get(name).unwrap_or(&none), new.get(name).unwrap_or(&none));
-            let section = Self::of_section(topology, name, old, new);
-            changes.gone.add(section.gone);
-            changes.set.add(section.set);
-        }
-        changes
+            Self::of_section(topology, name, old, new)
+        };
+        section("metadata").and(section("spec")).and(section("status"))
+    }
+}
+
+/// The fields of two objects, each name once. Both are in the order of their names, so that none has to be looked up.
+fn side_by_side<'v>(
+    old: &'v Map<String, Value>,
+    new: &'v Map<String, Value>,
+) -> impl Iterator<Item = (&'v str, Option<&'v Value>, Option<&'v Value>)> {
+    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    std::iter::from_fn(move || {
+        let order = match (old.peek(), new.peek()) {
+            (None, None) => return None,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+        };
+        let old = if order.is_le() { old.next() } else { None };
+        let new = if order.is_ge() { new.next() } else { None };
+        let (name, _) = old.or(new)?;
+        Some((name.as_str(), old.map(|(_, value)| value), new.map(|(_, value)| value)))
+    })
+}
+
+/// A walk through both versions, and where it is.
+#[derive(Default)]
+struct Walk {
+    at: String,
+    changes: Changes,
+}
+
+impl Walk {
+    fn into(&mut self, step: impl FnOnce(&mut String), walk: impl FnOnce(&mut Self)) {
+        let back = self.at.len();
+        step(&mut self.at);
+        walk(self);
+        self.at.truncate(back);
     }
 
-    fn between(place: Place<'_>, old: &Value, new: &Value) -> Self {
-        let mut changes = Self::default();
+    fn gone(&mut self) {
+        self.changes.gone.push(self.at.clone());
+    }
+
+    fn added(&mut self, place: Place<'_>, value: &Value) {
+        place.print_paths(value, &mut self.at, &mut self.changes.set);
+    }
+
+    fn between(&mut self, place: Place<'_>, old: &Value, new: &Value) {
         let (new_below, old_below) = match (place.view(old), place.view(new)) {
-            (View::Leaf, View::Leaf) if old == new => return changes,
+            (View::Leaf, View::Leaf) if old == new => return,
             (View::Object(old), View::Object(new)) => {
-                for (name, value) in old.iter().filter(|(name, _)| !place.is_key(name)) {
-                    let below = match new.get(name) {
-                        Some(new) if new == value => continue,
-                        Some(new) => Self::between(place.field(name), value, new),
-                        None => Self::gone(),
-                    };
-                    changes.graft_named(name, below);
-                }
-                for (name, value) in new.iter().filter(|(name, _)| !place.is_key(name)) {
-                    if !old.contains_key(name) {
-                        changes.graft(Step::field(name), Self::added(place.field(name), value));
-                    }
-                }
+                self.between_fields(place, old, new);
                 (new.len(), old.len())
             }
-            (View::Items(old), View::Items(new)) => {
+            (View::Items(old), View::Items(new)) | (View::Members(old), View::Members(new)) => {
                 let lengths = (new.len(), old.len());
-                changes = Self::of_elements(place, old, new);
+                self.between_elements(place, old, new);
                 lengths
             }
-            (View::Members(old), View::Members(new)) => {
-                let lengths = (new.len(), old.len());
-                changes = Self::of_elements(place, old, new);
-                lengths
+            _ => {
+                self.gone();
+                return self.added(place, new);
             }
-            _ => return Self { gone: FieldSet::leaf(), set: place.paths(new) },
         };
         // Emptied: the empty thing is what was decided.
-        changes.set.member |= new_below == 0 && old_below > 0;
-        changes
+        if new_below == 0 && old_below > 0 {
+            self.changes.set.push(self.at.clone());
+        }
     }
 
-    fn of_elements(place: Place<'_>, old: Vec<(Step, &Value)>, new: Vec<(Step, &Value)>) -> Self {
-        let mut changes = Self::default();
-        let mut left: std::collections::BTreeMap<Step, &Value> = old.into_iter().collect();
-        for (step, item) in new {
-            let below = match (left.remove(&step), &step) {
-                // A member is its own path.
-                (Some(_), Step::Member(_)) => Self::default(),
-                (Some(old), _) => Self::between(place.item(), old, item),
-                (None, _) => {
-                    let mut added = Self::added(place.item(), item);
-                    added.set.member = true;
-                    added
+    fn between_fields(&mut self, place: Place<'_>, old: &Map<String, Value>, new: &Map<String, Value>) {
+        for (name, old, new) in side_by_side(old, new).filter(|(name, ..)| !place.is_key(name)) {
+            match (old, new) {
+                // An object is looked into anyway; of a list, comparing it costs less than finding its elements.
+                (Some(old), Some(new)) if !old.is_object() && old == new => {}
+                (Some(old), Some(new)) => {
+                    self.into(|at| push_field(at, name), |walk| walk.between(place.field(name), old, new))
                 }
-            };
-            changes.graft(step, below);
+                (None, Some(new)) => {
+                    self.into(|at| push_field(at, name), |walk| walk.added(place.field(name), new));
+                }
+                _ => self.into(|at| push_field(at, name), Self::gone),
+            }
+        }
+    }
+
+    fn between_elements(&mut self, place: Place<'_>, old: Vec<(Step, &Value)>, new: Vec<(Step, &Value)>) {
+        let mut left: BTreeMap<Step, &Value> = old.into_iter().collect();
+        for (step, item) in new {
+            let old = left.remove(&step);
+            self.into(
+                |at| step.write(at),
+                |walk| match old {
+                    // A member is its own path.
+                    Some(_) if matches!(step, Step::Member(_)) => {}
+                    Some(old) => walk.between(place.item(), old, item),
+                    None => place.item().print_element(item, &mut walk.at, &mut walk.changes.set),
+                },
+            );
         }
         for step in left.into_keys() {
-            changes.graft(step, Self::gone());
+            self.into(|at| step.write(at), Self::gone);
         }
-        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_paired_by_name_whatever_the_order_they_came_in() {
+        let (old, new) = (json!({"c": 1, "a": 2, "b": 3}), json!({"d": 4, "b": 5, "a": 6}));
+        let (old, new) = (old.as_object().expect("an object"), new.as_object().expect("an object"));
+        let number = |value: Option<&Value>| value.and_then(Value::as_u64).unwrap_or(0);
+        let pairs: Vec<_> =
+            side_by_side(old, new).map(|(name, old, new)| (name, number(old), number(new))).collect();
+        assert_eq!(pairs, [("a", 2, 6), ("b", 3, 5), ("c", 1, 0), ("d", 0, 4)]);
     }
 }

@@ -8,23 +8,25 @@ use serde_json::Value;
 
 use crate::DEFAULTED_BYTES_MAX;
 use crate::decode::size;
-use crate::fields::{FieldSet, Step, push_field};
+use crate::fields::push_field;
 use crate::refusal::FieldProblem;
 use crate::topology::{ListMerge, NodeId, Rest, Shape, Topology};
 use crate::view::{Place, is_deep};
 
-/// Fills in defaults, and says which of them may differ from what `before` has, seen from here; or where they would become
-/// too much. Most defaults of most updates were filled in before, and nobody has to know of those.
+/// Fills in defaults, and says which of them may differ from what `before` has, as sorted paths below `at`; or where they
+/// would become too much. Most defaults of most updates were filled in before, and nobody has to know of those.
 pub fn fill(
     value: &mut Value,
     topology: &Topology,
     node: NodeId,
     before: &Value,
-) -> Result<FieldSet, TooMuch> {
-    let mut filled = FieldSet::new();
-    let news = News { filled: &mut filled, before: Some(before) };
+    at: &str,
+) -> Result<Vec<String>, TooMuch> {
+    let (mut filled, mut at) = (Vec::new(), at.to_owned());
+    let news = News { filled: &mut filled, at: &mut at, before: Some(before) };
     // Defaults of a compiled schema are whole, so the recursion is that of the value.
     walk(value, Place::new(topology, node), &mut Bounds::of_object(), Some(news))?;
+    filled.sort_unstable();
     Ok(filled)
 }
 
@@ -99,9 +101,10 @@ impl Bounds {
     }
 }
 
-/// The defaults that are told, and what was there before.
+/// The defaults that are told, where the walk is, and what was there before.
 struct News<'a> {
-    filled: &'a mut FieldSet,
+    filled: &'a mut Vec<String>,
+    at: &'a mut String,
     before: Option<&'a Value>,
 }
 
@@ -109,7 +112,10 @@ impl News<'_> {
     /// A default that was not there before, or about which that is not known.
     fn tell(&mut self, topology: &Topology, name: &str, field: NodeId, default: &Value) {
         if self.before.and_then(|before| before.get(name)) != Some(default) {
-            self.filled.graft(Step::field(name), Place::new(topology, field).paths(default));
+            let back = self.at.len();
+            push_field(self.at, name);
+            Place::new(topology, field).print_paths(default, self.at, self.filled);
+            self.at.truncate(back);
         }
     }
 }
@@ -120,6 +126,9 @@ fn walk(
     bounds: &mut Bounds,
     mut news: Option<News<'_>>,
 ) -> Result<(), TooMuch> {
+    if !place.topology.has_default(place.node) {
+        return Ok(());
+    }
     bounds.enter()?;
     let topology = place.topology;
     match (value, topology.shape(place.node)) {
@@ -135,34 +144,61 @@ fn walk(
                 }
             }
             for (name, value) in object.iter_mut().filter(|(_, value)| is_deep(value)) {
-                let mut filled = FieldSet::new();
-                let before = news.as_ref().and_then(|news| news.before?.get(name));
-                let below = news.is_some().then_some(News { filled: &mut filled, before });
-                let walked = walk(value, place.field(name), bounds, below);
+                let walked = match &mut news {
+                    Some(News { filled, at, before }) => {
+                        let back = at.len();
+                        push_field(at, name);
+                        let before = before.and_then(|before| before.get(name));
+                        let walked =
+                            walk(value, place.field(name), bounds, Some(News { filled, at, before }));
+                        at.truncate(back);
+                        walked
+                    }
+                    None => walk(value, place.field(name), bounds, None),
+                };
                 walked.map_err(|error| error.within_field(name))?;
-                if let Some(news) = &mut news {
-                    news.filled.graft_named(name, filled);
-                }
             }
         }
         (Value::Array(array), Shape::List { merge, .. }) => {
-            for (index, item) in array.iter_mut().enumerate().filter(|(_, item)| is_deep(item)) {
-                let mut filled = FieldSet::new();
-                let below = news.is_some().then_some(News { filled: &mut filled, before: None });
-                let walked = walk(item, place.item(), bounds, below);
-                walked.map_err(|error| error.within_item(index))?;
-                if let (Some(news), ListMerge::Map(_)) = (&mut news, merge)
-                    && !filled.is_empty()
-                    && let Ok(step) = place.step_to(item)
-                {
-                    news.filled.graft(step, filled);
-                }
-            }
+            let news = news.filter(|_| matches!(merge, ListMerge::Map(_)));
+            walk_items(array, place, bounds, news)?;
         }
         _ => {}
     }
     bounds.depth += 1;
     Ok(())
+}
+
+fn walk_items(
+    array: &mut [Value],
+    place: Place<'_>,
+    bounds: &mut Bounds,
+    mut news: Option<News<'_>>,
+) -> Result<(), TooMuch> {
+    for (index, item) in array.iter_mut().enumerate().filter(|(_, item)| is_deep(item)) {
+        // Where the item is, is only written down if there is something to tell about it.
+        let (mut below, mut at) = (Vec::new(), String::new());
+        let before = news.as_ref().and_then(|news| same_item(place, news.before?.get(index)?, item));
+        let told = news.is_some().then_some(News { filled: &mut below, at: &mut at, before });
+        let walked = walk(item, place.item(), bounds, told);
+        walked.map_err(|error| error.within_item(index))?;
+        if let Some(news) = &mut news
+            && !below.is_empty()
+            && let Ok(step) = place.step_to(item)
+        {
+            let back = news.at.len();
+            step.write(news.at);
+            news.filled.extend(below.iter().map(|line| format!("{}{line}", news.at)));
+            news.at.truncate(back);
+        }
+    }
+    Ok(())
+}
+
+/// What the item was before, if that is at the same place.
+fn same_item<'b>(place: Place<'_>, before: &'b Value, item: &Value) -> Option<&'b Value> {
+    let same = |key: &String| before.get(key).is_some_and(|value| item.get(key) == Some(value));
+    place.item().keys.iter().all(same).then_some(before)
 }
 
 /// Drops named fields that are `null`.
@@ -175,8 +211,10 @@ pub fn drop_nulls(value: &mut Value, topology: &Topology, node: NodeId) {
             };
             let is_free =
                 |name: &str| typed(name).is_none_or(|field| matches!(topology.shape(field), Shape::Any));
-            object.retain(|name, value| !value.is_null() || is_free(name));
-            for (name, value) in object.iter_mut() {
+            if object.values().any(Value::is_null) {
+                object.retain(|name, value| !value.is_null() || is_free(name));
+            }
+            for (name, value) in object.iter_mut().filter(|(_, value)| is_deep(value)) {
                 drop_nulls(value, topology, typed(name).unwrap_or(NodeId::ANY));
             }
         }
@@ -198,7 +236,7 @@ mod tests {
         let topology = Topology::of_kind(&json!({"properties": {"spec": spec}})).expect("a schema");
         let mut value = given;
         drop_nulls(&mut value, &topology, topology.spec());
-        fill(&mut value, &topology, topology.spec(), &Value::Null).expect("little");
+        fill(&mut value, &topology, topology.spec(), &Value::Null, ".spec").expect("little");
         assert_eq!(value, filled);
     }
 
@@ -224,14 +262,18 @@ mod tests {
         let spec = json!({"properties": {"inner": inner, "ports": ports, "c": {"default": 3}}});
         let topology = Topology::of_kind(&json!({"properties": {"spec": spec}})).expect("a schema");
         let told = |before: Value, mut value: Value| {
-            fill(&mut value, &topology, topology.spec(), &before).expect("little").print()
+            fill(&mut value, &topology, topology.spec(), &before, "").expect("little")
         };
         let before = json!({"inner": {"a": 1, "b": 7}, "c": 3, "ports": []});
         assert_eq!(told(Value::Null, json!({})), [".c", ".inner.a", ".inner.b"]);
         assert_eq!(told(before.clone(), json!({"inner": {}})), [".inner.b"]);
         assert_eq!(told(before.clone(), json!({})), [".inner.a", ".inner.b"], "one default as a whole");
         let ports = json!({"inner": {"a": 1, "b": 7}, "ports": [{"name": "x"}]});
-        assert_eq!(told(before, ports), [".ports[name=\"x\"].protocol"]);
+        assert_eq!(told(before, ports.clone()), [".ports[name=\"x\"].protocol"]);
+        let filled = json!({"inner": {"a": 1, "b": 7}, "ports": [{"name": "x", "protocol": "TCP"}], "c": 3});
+        assert_eq!(told(filled.clone(), ports), [""; 0], "the same item as before");
+        let other = json!({"inner": {"a": 1, "b": 7}, "ports": [{"name": "y"}]});
+        assert_eq!(told(filled, other), [".ports[name=\"y\"].protocol"], "another item in its place");
     }
 
     #[test]
@@ -275,7 +317,7 @@ mod tests {
         let topology = topology.expect("a schema");
         // All of it would be ten gigabytes.
         let mut value = json!({"l": vec![json!({}); 100_000]});
-        let refused = fill(&mut value, &topology, topology.spec(), &Value::Null).expect_err("too much");
+        let refused = fill(&mut value, &topology, topology.spec(), &Value::Null, "").expect_err("too much");
         assert_eq!(refused.path, ".l[10].a");
         let mut value = json!({"l": vec![json!({}); 10]});
         assert!(fill_silently(&mut value, &topology, topology.spec()).is_ok());

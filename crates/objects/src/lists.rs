@@ -20,6 +20,9 @@ pub fn check(topology: &Topology, node: NodeId, value: &Value, path: &str) -> Ve
 }
 
 fn walk(place: Place<'_>, value: &Value, path: &mut String, problems: &mut Vec<FieldProblem>) {
+    if !place.topology.has_keyed_list(place.node) {
+        return;
+    }
     let back = path.len();
     match value {
         Value::Object(object) => {

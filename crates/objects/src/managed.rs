@@ -4,7 +4,7 @@
 //! of both, so reading all of them into sets would cost more than the rest of a write. Not here: when ownership changes
 //! (`apply`, `update`).
 
-use crate::fields::{FieldSet, Step};
+use crate::fields::FieldSet;
 use crate::object::{ManagedFields, Operation, Subresource};
 
 /// Update entries of one object. Every client that writes once would stay for ever otherwise.
@@ -43,47 +43,58 @@ impl Writer<'_> {
 impl ManagedFields {
     /// What it owns. A line that is no path is passed over: it owns nothing that exists.
     pub fn set(&self) -> FieldSet {
-        let mut set = FieldSet::new();
-        for path in self.fields.iter().filter_map(|line| Step::parse(line).ok()) {
-            set.insert(&path);
-        }
-        set
+        FieldSet::of_lines(&self.fields)
     }
 
-    /// The lines at or below `roots`, which are sorted.
-    pub(crate) fn below<'e>(&'e self, roots: &'e [String]) -> impl Iterator<Item = &'e String> {
-        self.fields.iter().filter(|line| is_below(line, roots))
+    /// The lines at or below `roots`, which are sorted. Each is named once, however many of them it is below.
+    pub(crate) fn below<'e>(&'e self, roots: &[String]) -> impl Iterator<Item = &'e String> {
+        let below = self.places_below(roots);
+        self.fields.iter().zip(below).filter_map(|(line, below)| below.then_some(line))
     }
 
     /// Takes away everything at or below `roots`, which are sorted.
     pub(crate) fn lose(&mut self, roots: &[String]) {
-        self.fields.retain(|line| !is_below(line, roots));
+        if roots.iter().any(|root| !lines_below(&self.fields, root).is_empty()) {
+            let mut below = self.places_below(roots).into_iter();
+            self.fields.retain(|_| !below.next().unwrap_or_default());
+        }
     }
 
+    /// Adds lines, which are sorted.
     pub(crate) fn gain(&mut self, lines: Vec<String>) {
+        if self.fields.is_empty() {
+            self.fields = lines;
+            return;
+        }
         self.fields.extend(lines);
-        self.fields.sort_unstable();
+        // Of what is two sorted parts it makes one in a single pass.
+        self.fields.sort();
         self.fields.dedup();
+    }
+
+    /// For each line, whether it is at or below one of `roots`.
+    fn places_below(&self, roots: &[String]) -> Vec<bool> {
+        let mut places = vec![false; self.fields.len()];
+        for root in roots {
+            for at in lines_below(&self.fields, root) {
+                places[at] |= is_below(&self.fields[at], root);
+            }
+        }
+        places
     }
 }
 
-/// Whether a path is at or below one of `roots`, which are sorted. Each has one notation only, so that text can be compared: a
-/// part that ends inside a quoted name is no path, and is therefore none of the roots.
-fn is_below(line: &str, roots: &[String]) -> bool {
-    let (mut quoted, mut escaped) = (false, false);
-    // Only where a step begins: a quoted name may be long and full of dots, and each prefix is compared in its whole length.
-    let begins = |(_, byte): &(usize, u8)| {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = quoted,
-            b'"' => quoted = !quoted,
-            _ => {}
-        }
-        !quoted && matches!(byte, b'.' | b'[')
-    };
-    let ends = line.bytes().enumerate().skip(1).filter(begins);
-    let mut prefixes = ends.filter_map(|(end, _)| line.get(..end)).chain([line]);
-    prefixes.any(|prefix| roots.binary_search_by(|root| root.as_str().cmp(prefix)).is_ok())
+/// Where among sorted lines those are that begin with a root: they are neighbours. Some of them may be no path below it.
+fn lines_below(lines: &[String], root: &str) -> std::ops::Range<usize> {
+    let from = lines.partition_point(|line| line.as_str() < root);
+    let count = lines[from..].iter().take_while(|line| line.starts_with(root)).count();
+    from..from + count
+}
+
+/// Whether a line is at or below a root that it begins with. A path has one notation only and does not end inside a quoted
+/// name, so a step begins behind it, or nothing.
+fn is_below(line: &str, root: &str) -> bool {
+    line.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// The owners after `writer` has written fields that are known beforehand: `set` are its own from then on, and whoever owned them or
@@ -150,17 +161,18 @@ fn merge_oldest(entries: &mut Vec<ManagedFields>) {
 mod tests {
     use super::*;
 
+    fn entry(mut fields: Vec<String>) -> ManagedFields {
+        fields.sort();
+        let (manager, operation) = ("alice".to_owned(), Operation::Update);
+        ManagedFields { manager, operation, subresource: Subresource::Main, time_ms: 0, fields }
+    }
+
     #[test]
     fn below_is_by_step_and_not_by_letter() {
         let roots = [".spec.a", ".spec.b[\"x\"]", ".spec.c.\"d.e\""].map(str::to_owned);
-        for line in
-            [".spec.a", ".spec.a.b", ".spec.a[1]", ".spec.b[\"x\"]", ".spec.c.\"d.e\"", ".spec.c.\"d.e\".f"]
-        {
-            assert!(is_below(line, &roots), "{line}");
-        }
-        // A quote inside a quoted name does not end it.
-        assert!(is_below(r#".spec."a\".b".c"#, &[r#".spec."a\".b""#.to_owned()]));
-        for line in [
+        let below =
+            [".spec.a", ".spec.a.b", ".spec.a[1]", ".spec.b[\"x\"]", ".spec.c.\"d.e\"", ".spec.c.\"d.e\".f"];
+        let beside = [
             ".spec",
             ".spec.ab",
             ".spec.a-b",
@@ -168,9 +180,27 @@ mod tests {
             ".spec.b[\"xy\"]",
             ".spec.c.\"d.ef\"",
             ".spec.c.\"d\"",
-        ] {
-            assert!(!is_below(line, &roots), "{line}");
-        }
+        ];
+        let mut mixed = entry(below.iter().chain(&beside).map(|line| (*line).to_owned()).collect());
+        let mut found: Vec<_> = mixed.below(&roots).cloned().collect();
+        found.sort();
+        assert_eq!(found, entry(below.map(str::to_owned).to_vec()).fields);
+        mixed.lose(&roots);
+        assert_eq!(mixed.fields, entry(beside.map(str::to_owned).to_vec()).fields);
+        // A quote inside a quoted name does not end it.
+        let mut quoted = entry(vec![r#".spec."a\".b".c"#.to_owned()]);
+        quoted.lose(&[r#".spec."a\"#.to_owned()]);
+        assert_eq!(quoted.fields.len(), 1);
+        quoted.lose(&[r#".spec."a\".b""#.to_owned()]);
+        assert!(quoted.fields.is_empty());
+    }
+
+    #[test]
+    fn what_is_gained_is_there_once_and_in_order() {
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        let mut entry = entry(lines(&[".a", ".c"]));
+        entry.gain(lines(&[".b", ".c", ".d"]));
+        assert_eq!(entry.fields, [".a", ".b", ".c", ".d"]);
     }
 
     #[test]
@@ -195,13 +225,7 @@ mod tests {
     #[test]
     fn a_long_name_full_of_dots_is_compared_once() {
         let line = format!(".spec.zones[\"{}\"]", ".".repeat(1 << 20));
-        let mut entry = ManagedFields {
-            manager: "alice".to_owned(),
-            operation: Operation::Update,
-            subresource: Subresource::Main,
-            time_ms: 0,
-            fields: vec![line.clone()],
-        };
+        let mut entry = entry(vec![line.clone()]);
         entry.lose(&[line]);
         assert!(entry.fields.is_empty());
     }

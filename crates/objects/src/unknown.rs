@@ -57,25 +57,31 @@ fn walk(
     }
     let back = path.len();
     match value {
-        Value::Object(object) => object.retain(|name, value| {
-            let field = topology.field(node, name);
-            match field {
-                Some(field) if is_deep(value) => {
-                    push_field(path, name);
-                    walk(value, topology, field, path, found);
+        Value::Object(object) => {
+            let mut all_known = true;
+            for (name, value) in object.iter_mut() {
+                match topology.field(node, name) {
+                    Some(field) if is_deep(value) => {
+                        push_field(path, name);
+                        walk(value, topology, field, path, found);
+                        path.truncate(back);
+                    }
+                    Some(_) => {}
+                    None => {
+                        all_known = false;
+                        if found.len() < UNKNOWN_MAX {
+                            push_field(path, name);
+                            let message = "is no field of this kind: correct or remove it";
+                            found.push(FieldProblem::new(path.clone(), message));
+                            path.truncate(back);
+                        }
+                    }
                 }
-                None if found.len() < UNKNOWN_MAX => {
-                    push_field(path, name);
-                    found.push(FieldProblem::new(
-                        path.clone(),
-                        "is no field of this kind: correct or remove it",
-                    ));
-                }
-                Some(_) | None => {}
             }
-            path.truncate(back);
-            field.is_some()
-        }),
+            if !all_known {
+                object.retain(|name, _| topology.field(node, name).is_some());
+            }
+        }
         Value::Array(array) => {
             let items = topology.items(node);
             for (index, item) in array.iter_mut().enumerate().filter(|(_, item)| is_deep(item)) {

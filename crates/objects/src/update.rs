@@ -16,28 +16,27 @@ pub fn update(
     managed: Vec<ManagedFields>,
     writer: &Writer<'_>,
 ) -> Vec<ManagedFields> {
-    moved(&Changes::of_documents(topology, old, new), managed, writer)
+    moved(Changes::of_documents(topology, old, new), managed, writer)
 }
 
 pub(crate) fn moved(
-    changes: &Changes,
+    changes: Changes,
     mut managed: Vec<ManagedFields>,
     writer: &Writer<'_>,
 ) -> Vec<ManagedFields> {
     if changes.is_empty() {
         return managed;
     }
-    if !managed.is_empty() {
-        let touched = changes.touched().print();
-        managed.iter_mut().for_each(|entry| entry.lose(&touched));
+    for entry in &mut managed {
+        entry.lose(&changes.gone);
+        entry.lose(&changes.set);
     }
-    let set = changes.set.print();
     match managed.iter_mut().find(|entry| writer.wrote(entry)) {
         Some(own) => {
-            own.gain(set);
+            own.gain(changes.set);
             own.time_ms = writer.time_ms;
         }
-        None => managed.push(writer.entry(set)),
+        None => managed.push(writer.entry(changes.set)),
     }
     settle(managed)
 }

@@ -100,12 +100,7 @@ impl<'t> Place<'t> {
             View::Items(items) => {
                 for (step, item) in items {
                     step.write(at);
-                    let first = lines.len();
-                    self.item().print_paths(item, at, lines);
-                    // The item itself, unless it has nothing but its keys and is there already.
-                    if lines.get(first).is_none_or(|line| line != at) {
-                        lines.push(at.clone());
-                    }
+                    self.item().print_element(item, at, lines);
                     at.truncate(back);
                 }
             }
@@ -119,6 +114,16 @@ impl<'t> Place<'t> {
         }
         // What is one value, and what is empty, which is somebody's decision, too.
         if lines.len() == count {
+            lines.push(at.clone());
+        }
+    }
+
+    /// The same of an item, which is itself a path beside those in it.
+    pub fn print_element(self, item: &Value, at: &mut String, lines: &mut Vec<String>) {
+        let first = lines.len();
+        self.print_paths(item, at, lines);
+        // Unless it has nothing but its keys and is there already.
+        if lines.get(first).is_none_or(|line| line != at) {
             lines.push(at.clone());
         }
     }
@@ -173,6 +178,32 @@ pub(crate) fn document_paths(topology: &Topology, document: &Value) -> FieldSet 
         }
     }
     set
+}
+
+/// The same as their notation, sorted.
+pub(crate) fn document_lines(topology: &Topology, document: &Value) -> Vec<String> {
+    let (mut lines, mut at) = (Vec::new(), String::new());
+    for (name, value) in document.as_object().into_iter().flatten() {
+        print_section(topology, name, value, &mut at, &mut lines);
+    }
+    lines.sort_unstable();
+    lines
+}
+
+/// Adds every path of one section, not sorted. An empty section is nobody's decision.
+pub(crate) fn print_section(
+    topology: &Topology,
+    name: &str,
+    value: &Value,
+    at: &mut String,
+    lines: &mut Vec<String>,
+) {
+    let section = Place::new(topology, topology.section(name));
+    if !is_empty_section(section, value) {
+        push_field(at, name);
+        section.print_paths(value, at, lines);
+        at.clear();
+    }
 }
 
 /// Whether something can be in it: an object or a list.

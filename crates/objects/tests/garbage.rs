@@ -152,7 +152,7 @@ fn ownership_and_merging_survive_any_json() {
         let (mut pruned, mut filled) = (live["spec"].clone(), live["spec"].clone());
         unknown::prune(&mut pruned, &topology, topology.spec(), ".spec");
         default::drop_nulls(&mut filled, &topology, topology.spec());
-        default::fill(&mut filled, &topology, topology.spec(), &Value::Null).expect("little");
+        default::fill(&mut filled, &topology, topology.spec(), &Value::Null, "").expect("little");
         immutable::check(&topology, topology.spec(), &live["spec"], &config["spec"], ".spec");
         let _ = metadata::from_json(&live["metadata"]);
         if start.elapsed() > TIME_MAX {

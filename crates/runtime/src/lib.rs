@@ -30,7 +30,7 @@
 //!         Plan { add_label: !namespace.metadata.labels.contains_key("tier") }
 //!     }
 //!
-//!     async fn execute(&self, run: &Run, plan: Plan) -> Result<Action, ReconcileError> {
+//!     async fn execute(&self, run: &Run, _: &Typed<Namespace>, plan: Plan) -> Result<Action, ReconcileError> {
 //!         if plan.add_label {
 //!             let patch = serde_json::json!({"metadata": {"labels": {"tier": "bronze"}}});
 //!             let patch = setpoint_client::Patch::Merge(patch);
@@ -73,6 +73,7 @@ pub mod controller;
 pub mod election;
 pub mod ensure;
 pub mod finalizer;
+mod http;
 pub mod informer;
 mod manager;
 pub mod queue;
@@ -82,7 +83,7 @@ mod wall_clock;
 
 pub use controller::{
     Action, Controller, ControllerError, ControllerSettings, Predicate, ReconcileError, Reconciler, Run,
-    RunId, Wake,
+    RunId, SnapshotError, Wake,
 };
 pub use manager::{Manager, ManagerError, ManagerSettings};
 pub use wall_clock::WallClock;

@@ -1,10 +1,12 @@
 //! Everything that the controllers of a process share, and their life from start to end.
 //!
 //! ```text
-//! new ──▶ add, add ──▶ run:  caches synced ──▶ ready ──▶ controllers and elections ──▶ shutdown: no new runs ──▶
+//! new ──▶ add, add ──▶ run:  kinds defined ──▶ caches synced ──▶ ready ──▶ controllers and elections ──▶ shutdown: no new runs ──▶
 //!         runs end, or their time is up ──▶ leases given back ──▶ informers stopped
 //! ```
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use setpoint_client::Client;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::controller::engine::{Engine, Part, Surroundings};
 use crate::controller::metrics::ControllerMetrics;
@@ -24,6 +26,8 @@ use crate::controller::ownership::{Alone, Ownership};
 use crate::controller::source::Primary;
 use crate::controller::{Controller, ControllerError, Options};
 use crate::election::{self, Election, ElectionMetrics};
+use crate::ensure::{EnsureError, ensure_kind};
+use crate::http::{self, Http, Shown};
 use crate::informer::{InformerMetrics, InformerSettings, Informers};
 use crate::queue::QueueMetrics;
 use crate::recorder::{Recorder, RecorderMetrics, RecorderSettings, SettingProblem};
@@ -47,6 +51,10 @@ pub struct ManagerSettings {
     /// Events and decisions.
     #[serde(default)]
     pub recorder: RecorderSettings,
+    /// Where `/metrics`, `/livez` and `/readyz` are served, as plain HTTP for everybody who reaches it; nowhere if it is left out. Port 0
+    /// is any that is free: [`Manager::http_address`].
+    #[serde(default)]
+    pub listen_http: Option<SocketAddr>,
     #[serde(skip)]
     pub informers: InformerSettings,
 }
@@ -68,8 +76,16 @@ impl ManagerSettings {
             leases: election::Settings::default(),
             shutdown_ms: default_shutdown_ms(),
             recorder: RecorderSettings::default(),
+            listen_http: None,
             informers: InformerSettings::default(),
         }
+    }
+
+    /// With `/metrics`, `/livez` and `/readyz` at this address.
+    #[must_use]
+    pub fn listening(mut self, http: SocketAddr) -> Self {
+        self.listen_http = Some(http);
+        self
     }
 
     /// For the only process there is. Its writes carry no fence.
@@ -93,6 +109,19 @@ pub enum ManagerError {
         #[source]
         source: ControllerError,
     },
+    #[error("{address} cannot be listened on; is another program there?")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the kind {kind} of the controller {controller} cannot be defined")]
+    Kind {
+        kind: String,
+        controller: String,
+        #[source]
+        source: EnsureError,
+    },
     #[error("an informer has ended")]
     Informers,
     #[error("a part of the controllers has ended: {part}")]
@@ -108,6 +137,7 @@ pub enum ManagerError {
 ///   is a warm standby.
 /// - Two processes are never the same to the cluster, whatever their names: each draws an identity of its own.
 /// - If a part ends that should not, all end, and [`Manager::run`] says which: half a controller is worse than none.
+/// - Kinds that its controllers bring along ([`Controller::defines`]) are served before any of them starts.
 /// - After shutdown was asked for no run begins; those there are may end within `shutdown_ms`; then the leases are given back.
 ///
 /// **Assumes** a runtime of tokio that lasts as long as the manager.
@@ -118,7 +148,8 @@ pub struct Manager {
     identity: String,
     around: Surroundings,
     election_metrics: ElectionMetrics,
-    registry: Mutex<Registry>,
+    registry: Arc<Mutex<Registry>>,
+    http: Option<Http>,
     controllers: Mutex<Vec<Added>>,
     ready: watch::Sender<bool>,
 }
@@ -150,9 +181,15 @@ impl Manager {
         InformerMetrics::show(&around.informers, &mut registry);
         let election_metrics = ElectionMetrics::new(&mut registry);
         let identity = format!("{}-{:016x}", settings.name, around.client.entropy().draw());
-        let (registry, controllers) = (Mutex::new(registry), Mutex::default());
+        let (registry, controllers) = (Arc::new(Mutex::new(registry)), Mutex::default());
         let ready = watch::Sender::new(false);
-        Ok(Self { settings, identity, around, election_metrics, registry, controllers, ready })
+        let http = settings.listen_http.map(|address| {
+            let (informers, ready) = (around.informers.clone(), ready.subscribe());
+            let shown = Shown { registry: registry.clone(), informers, ready };
+            Http::bind(address, shown).map_err(|source| ManagerError::Listen { address, source })
+        });
+        let http = http.transpose()?;
+        Ok(Self { settings, identity, around, election_metrics, registry, http, controllers, ready })
     }
 
     /// The same with another clock, for tests.
@@ -181,12 +218,14 @@ impl Manager {
         self.ready.subscribe()
     }
 
+    /// Where it serves HTTP, if it does: from [`Manager::run`] on until that ends.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(Http::address)
+    }
+
     /// All metrics, as text in the format of OpenMetrics.
     pub fn metrics(&self) -> String {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry.lock())
-            .expect("a String takes whatever is written");
-        text
+        http::encode(&self.registry)
     }
 
     /// For metrics of your own.
@@ -229,15 +268,20 @@ impl Manager {
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let shutdown = shutdown.fuse();
         tokio::pin!(shutdown);
+        let _serving = self.serve()?;
         let informers = &self.around.informers;
         let flush = CancellationToken::new();
         let (recorder, flushed) = (self.around.recorder.clone(), flush.clone());
         // Of the set, so that it ends with this future, should that be dropped.
         let mut recording = JoinSet::new();
         recording.spawn(async move { recorder.run(flushed).await });
+        let synced = async {
+            self.define().await?;
+            informers.synced().await.map_err(|_| ManagerError::Informers)
+        };
         let synced = tokio::select! {
             () = &mut shutdown => None,
-            synced = informers.synced() => Some(synced.map_err(|_| ManagerError::Informers)),
+            synced = synced => Some(synced),
         };
         let ended = match synced {
             None => Ok(()),
@@ -251,6 +295,29 @@ impl Manager {
         }
         informers.shutdown().await;
         ended
+    }
+
+    /// Serves HTTP until what it returns is dropped.
+    fn serve(&self) -> Result<Option<DropGuard>, ManagerError> {
+        let Some(http) = &self.http else { return Ok(None) };
+        let failed = |source| ManagerError::Listen { address: http.address(), source };
+        http.start().map(Some).map_err(failed)
+    }
+
+    /// The kinds that controllers bring along are served once this returns.
+    async fn define(&self) -> Result<(), ManagerError> {
+        let of_controller = |added: &Added| {
+            let name = added.controller.name.clone();
+            added.controller.definitions.iter().map(move |it| (name.clone(), it.clone())).collect::<Vec<_>>()
+        };
+        let definitions: Vec<_> = self.controllers.lock().iter().flat_map(of_controller).collect();
+        for (controller, definition) in definitions {
+            let kind = definition.names.kind.clone();
+            let defined = ensure_kind(&self.around.client.with_manager(&*controller), definition).await;
+            let failed = |source| ManagerError::Kind { kind, controller: controller.to_string(), source };
+            defined.map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// From when the caches are synced until the leases are given back.

@@ -67,6 +67,10 @@ impl Runner for Script {
             ("after", [ms, key]) => {
                 self.finish(&[key], Outcome::After(Duration::from_millis(ms.parse()?)), 0)
             }
+            ("fail-for", [ms, key]) => {
+                let least = Duration::from_millis(ms.parse()?);
+                self.finish(&[key], Outcome::FailedFor(least), random)
+            }
             ("pass", [ms]) => {
                 self.now = self.now.after(Duration::from_millis(ms.parse()?));
                 Ok(format!("it is {:?}\n", self.now.elapsed()))
@@ -222,6 +226,7 @@ scripts! {
     dedup
     drain
     events_in_backoff
+    hints
     limit
     metrics
     priorities

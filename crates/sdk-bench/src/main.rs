@@ -9,6 +9,7 @@
 //! | `rows` | what is measured and what is asked |
 //! | `objects` | the objects, for both |
 //! | `ours`, `kube` | the same work, done by each |
+//! | `restart` | a restart over many objects, ours alone |
 //! | `measure` | processor time and memory |
 //! | `report` | the table |
 //!
@@ -23,6 +24,7 @@ mod measure;
 mod objects;
 mod ours;
 mod report;
+mod restart;
 mod rows;
 
 use std::error::Error;
@@ -53,6 +55,7 @@ fn measure_one(row: &str, side: &str) -> Result<ExitCode, Box<dyn Error>> {
     let figures = match (row, side) {
         (Row::Ingest, "ours") => runtime.block_on(ours::ingest())?,
         (Row::Queue, "ours") => runtime.block_on(ours::queue()),
+        (Row::Restart, "ours") => runtime.block_on(restart::restart())?,
         #[cfg(feature = "kube")]
         (Row::Ingest, "kube") => runtime.block_on(kube::ingest())?,
         #[cfg(feature = "kube")]
@@ -71,7 +74,7 @@ fn compare() -> Result<ExitCode, Box<dyn Error>> {
         let mut taken: [Vec<Figures>; 2] = Default::default();
         for repetition in 1..=REPETITIONS {
             for (side, figures) in Side::ALL.into_iter().zip(&mut taken) {
-                if side == Side::Kube && !cfg!(feature = "kube") {
+                if side == Side::Kube && !(cfg!(feature = "kube") && row.has_peer()) {
                     continue;
                 }
                 eprintln!("{} of {}, {repetition} of {REPETITIONS}", row.id(), side.id());

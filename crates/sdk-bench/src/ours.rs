@@ -1,9 +1,10 @@
 //! The work, done by our runtime.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{StreamExt, stream};
 use http_body_util::StreamBody;
 use prost::Message;
@@ -21,24 +22,14 @@ use crate::objects::{Draft, EVENTS, OBJECTS};
 /// Events in one answer, as the server sends them when it has many.
 const ANSWER: usize = 64;
 /// The revision of the initial state.
-const STATE: u64 = 1_000_000;
+pub const STATE: u64 = 1_000_000;
 
 /// A watch of objects becomes a cache.
 pub async fn ingest() -> Result<Figures, Box<dyn std::error::Error>> {
-    let state = (0..OBJECTS).map(|number| event(Type::Added, number, 2 + number as u64));
-    let end = pb::WatchEvent {
-        r#type: Type::Bookmark.into(),
-        revision: STATE,
-        initial_state_end: true,
-        ..pb::WatchEvent::default()
-    };
-    let state = frames(state.chain([end]));
     let changes =
         (1..=EVENTS as u64).map(|n| event(Type::Modified, (n as usize * 7919) % OBJECTS, STATE + n));
     let changes = frames(changes);
-    let server = Server { frames: Arc::new([state, changes].concat()) };
-    let settings = Settings::new(vec!["in-this-process".parse()?]);
-    let client = Client::with_seams(settings, &server, Entropy::seeded(1))?;
+    let (client, _later) = serving([initial(), changes].concat())?;
 
     let before = resident_bytes();
     let stopwatch = Stopwatch::start();
@@ -81,7 +72,7 @@ pub async fn queue() -> Figures {
     [("cycles".to_owned(), stopwatch.rate(CYCLES))].into()
 }
 
-fn event(kind: Type, number: usize, revision: u64) -> pb::WatchEvent {
+pub fn event(kind: Type, number: usize, revision: u64) -> pb::WatchEvent {
     let draft = Draft::new(number);
     let metadata = pb::Metadata {
         namespace: draft.namespace,
@@ -115,8 +106,28 @@ fn event(kind: Type, number: usize, revision: u64) -> pb::WatchEvent {
     }
 }
 
+/// All objects, as they come first.
+pub fn initial() -> Vec<Bytes> {
+    let state = (0..OBJECTS).map(|number| event(Type::Added, number, 2 + number as u64));
+    let end = pb::WatchEvent {
+        r#type: Type::Bookmark.into(),
+        revision: STATE,
+        initial_state_end: true,
+        ..pb::WatchEvent::default()
+    };
+    frames(state.chain([end]))
+}
+
+/// A client of a server that answers with these, and with what is sent later.
+pub fn serving(frames: Vec<Bytes>) -> Result<(Client, UnboundedSender<Bytes>), Box<dyn std::error::Error>> {
+    let (sender, later) = unbounded();
+    let server = Server { frames: Arc::new(frames), later: Arc::new(Mutex::new(Some(later))) };
+    let settings = Settings::new(vec!["in-this-process".parse()?]);
+    Ok((Client::with_seams(settings, &server, Entropy::seeded(1))?, sender))
+}
+
 /// Answers as gRPC frames them.
-fn frames(events: impl Iterator<Item = pb::WatchEvent>) -> Vec<Bytes> {
+pub fn frames(events: impl Iterator<Item = pb::WatchEvent>) -> Vec<Bytes> {
     let mut events = events.peekable();
     let mut frames = Vec::new();
     while events.peek().is_some() {
@@ -130,21 +141,24 @@ fn frames(events: impl Iterator<Item = pb::WatchEvent>) -> Vec<Bytes> {
     frames
 }
 
-/// Answers every request with the same stream, which stays open.
+/// Answers every request with the same stream, which stays open. The first watch is also told what comes later.
 #[derive(Clone)]
 struct Server {
     frames: Arc<Vec<Bytes>>,
+    later: Arc<Mutex<Option<UnboundedReceiver<Bytes>>>>,
 }
 
 impl Connector for Server {
     fn connect(&self, _: &Endpoint) -> Result<Wire, ConnectError> {
-        let frames = self.frames.clone();
-        Ok(Wire::new(tower::service_fn(move |_: http::Request<Body>| {
+        let Self { frames, later } = self.clone();
+        Ok(Wire::new(tower::service_fn(move |request: http::Request<Body>| {
+            let is_watch = request.uri().path().ends_with("/Watch");
+            let later = later.lock().ok().filter(|_| is_watch).and_then(|mut later| later.take());
             let frames = frames.clone();
             async move {
-                let sent = (0..frames.len()).map(move |n| Ok(http_body::Frame::data(frames[n].clone())));
-                let body =
-                    StreamBody::new(stream::iter(sent).chain(stream::pending::<Result<_, Infallible>>()));
+                let sent = stream::iter((0..frames.len()).map(move |n| frames[n].clone()));
+                let sent = sent.chain(stream::iter(later).flatten()).map(http_body::Frame::data).map(Ok);
+                let body = StreamBody::new(sent.chain(stream::pending::<Result<_, Infallible>>()));
                 let response = http::Response::builder().header("content-type", "application/grpc");
                 Ok(response.body(Body::new(body)).expect("a plain header"))
             }

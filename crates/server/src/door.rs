@@ -3,7 +3,8 @@
 //! Every connection takes a file descriptor, and a node that has none left cannot write its log. So each door has its
 //! share of what the process may open (`Shares`), and the log, the tables and our own connections keep theirs. Whoever
 //! finds no place is closed at once, which is counted, and said in the log once in a while. One address has three quarters
-//! of a door at most: a connection costs whoever opens it next to nothing, and they need not say who they are.
+//! of a door at most: a connection costs whoever opens it next to nothing, and they need not say who they are. Whoever is let in
+//! and says nothing does not keep the place.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use setpoint_access::{FlowKey, Full, Share, Tally, TallyOptions};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
 /// Descriptors that are never a connection's: the log, some hundred table files and a checkpoint of them. A larger
@@ -31,6 +32,13 @@ const DESCRIPTORS_MIN: u64 = 512;
 const DESCRIPTORS_MAX: u64 = 1 << 20;
 /// The same complaint is not made again for so long.
 const TOLD_FOR: Duration = Duration::from_secs(10);
+/// How long a connection may take to begin to speak, and to agree on its keys where it is encrypted. A far client on a bad line
+/// takes two seconds.
+pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// What begins every connection of HTTP/2 is so long, and no hello of TLS is shorter.
+const GREETING_BYTES: usize = 24;
+/// The shortest request of HTTP/1 begins with `GET / HTTP/1.1`.
+const HTTP_GREETING_BYTES: usize = 14;
 /// Between two attempts while the system can open nothing.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -90,17 +98,19 @@ pub struct Door {
     places: Tally,
     refused: Counter,
     told: Option<Instant>,
+    /// [`HANDSHAKE_MAX`], but for tests.
+    patience: Duration,
 }
 
 impl Door {
     pub fn new(name: &'static str, socket: TcpListener, size: usize, refusals: &Refusals) -> Self {
         let refused = refusals.0.get_or_create(&[("listener", name)]).clone();
         let places = Tally::new(TallyOptions { client_max: size - size / 4, max: size });
-        Self { name, socket, places, refused, told: None }
+        Self { name, socket, places, refused, told: None, patience: HANDSHAKE_MAX }
     }
 
     /// The next connection that finds a place.
-    pub async fn next(&mut self) -> (Guest, SocketAddr) {
+    pub async fn next(&mut self, greeting_bytes: usize) -> (Guest, SocketAddr) {
         loop {
             let (socket, address) = match self.socket.accept().await {
                 Ok(accepted) => accepted,
@@ -114,7 +124,11 @@ impl Door {
             };
             let mut place = self.places.share(FlowKey::of(None, Some(address.ip())));
             match place.grow() {
-                Ok(()) => return (Guest { socket, _place: place }, address),
+                Ok(()) => {
+                    let until = Box::pin(sleep(self.patience));
+                    let greeting = Some(Greeting { missing: greeting_bytes, until });
+                    return (Guest { socket, greeting, _place: place }, address);
+                }
                 Err(full) => {
                     self.refused.inc();
                     if self.is_news() {
@@ -139,7 +153,7 @@ impl Door {
     /// Without waiting to fill packets: that would cost a conversation of small messages tens of milliseconds.
     pub fn guests(self) -> impl Stream<Item = io::Result<Guest>> {
         stream::unfold(self, async |mut door| {
-            let (guest, _) = door.next().await;
+            let (guest, _) = door.next(GREETING_BYTES).await;
             if let Err(error) = guest.socket.set_nodelay(true) {
                 tracing::debug!(%error, "a connection waits to fill its packets");
             }
@@ -162,7 +176,7 @@ impl axum::serve::Listener for Door {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Guest, SocketAddr) {
-        self.next().await
+        self.next(HTTP_GREETING_BYTES).await
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -173,7 +187,15 @@ impl axum::serve::Listener for Door {
 /// A connection, with its place for as long as it lasts.
 pub struct Guest {
     socket: TcpStream,
+    /// None once it has spoken.
+    greeting: Option<Greeting>,
     _place: Share,
+}
+
+/// What a connection has to say before its time is up.
+struct Greeting {
+    missing: usize,
+    until: Pin<Box<Sleep>>,
 }
 
 impl Connected for Guest {
@@ -190,7 +212,16 @@ impl AsyncRead for Guest {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.socket).poll_read(cx, buffer);
+        let Some(greeting) = &mut self.greeting else { return read };
+        greeting.missing = greeting.missing.saturating_sub(buffer.filled().len() - before);
+        if greeting.missing == 0 {
+            self.greeting = None;
+        } else if read.is_pending() && greeting.until.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 
@@ -222,7 +253,7 @@ impl AsyncWrite for Guest {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
@@ -242,14 +273,34 @@ mod tests {
         let (address, refusals) = (socket.local_addr().expect("an address"), Refusals::default());
         let mut door = Door::new("client", socket, 1, &refusals);
         let first = TcpStream::connect(address).await.expect("connected");
-        let (guest, _) = door.next().await;
+        let (guest, _) = door.next(1).await;
         let mut second = TcpStream::connect(address).await.expect("connected");
-        let waiting = tokio::spawn(async move { door.next().await });
+        let waiting = tokio::spawn(async move { door.next(1).await });
         assert_eq!(second.read(&mut [0]).await.unwrap_or(0), 0, "it is closed");
         assert_eq!(refusals.0.get_or_create(&[("listener", "client")]).get(), 1);
         drop((first, guest));
         let _third = TcpStream::connect(address).await.expect("connected");
         waiting.await.expect("the door goes on");
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_does_not_stay_and_who_has_spoken_does() {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = socket.local_addr().expect("an address");
+        let mut door = Door::new("client", socket, 8, &Refusals::default());
+        door.patience = Duration::from_millis(20);
+        let mut connection = TcpStream::connect(address).await.expect("connected");
+        connection.write_all(&[b'P'; GREETING_BYTES - 1]).await.expect("sent");
+        let (mut guest, _) = door.next(GREETING_BYTES).await;
+        guest.read_exact(&mut [0; GREETING_BYTES - 1]).await.expect("received");
+        let silence = guest.read(&mut [0]).await.expect_err("its time is up");
+        assert_eq!(silence.kind(), io::ErrorKind::TimedOut);
+
+        let mut connection = TcpStream::connect(address).await.expect("connected");
+        connection.write_all(&[b'P'; GREETING_BYTES]).await.expect("sent");
+        let (mut guest, _) = door.next(GREETING_BYTES).await;
+        guest.read_exact(&mut [0; GREETING_BYTES]).await.expect("received");
+        assert!(guest.greeting.is_none(), "nothing is asked of it any more");
     }
 
     #[tokio::test]
@@ -260,10 +311,10 @@ mod tests {
         let (mut connections, mut guests) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             connections.push(TcpStream::connect(("127.0.0.1", port)).await.expect("connected"));
-            guests.push(door.next().await);
+            guests.push(door.next(1).await);
         }
         let mut fourth = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
-        let waiting = tokio::spawn(async move { door.next().await });
+        let waiting = tokio::spawn(async move { door.next(1).await });
         assert_eq!(fourth.read(&mut [0]).await.unwrap_or(0), 0, "it is closed");
         let other = tokio::net::TcpSocket::new_v4().expect("a socket");
         other.bind("127.0.0.2:0".parse().expect("an address")).expect("loopback has many");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 
 use crate::config::{PeerTls, ServerTls};
+use crate::door::HANDSHAKE_MAX;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -44,7 +45,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 pub fn server(files: &ServerTls) -> Result<ServerTlsConfig, TlsError> {
-    let tls = ServerTlsConfig::new().identity(identity(&files.cert, &files.key)?);
+    let tls = ServerTlsConfig::new().identity(identity(&files.cert, &files.key)?).timeout(HANDSHAKE_MAX);
     match &files.client_ca {
         Some(ca) => Ok(with_authority(tls, ca)?.client_auth_optional(files.client_auth_optional)),
         None => Ok(tls),
@@ -54,7 +55,8 @@ pub fn server(files: &ServerTls) -> Result<ServerTlsConfig, TlsError> {
 /// Each node proves to the other, in both roles, that the cluster's authority knows it.
 pub fn peer(files: &PeerTls) -> Result<PeerTlsConfig, TlsError> {
     let identity = identity(&files.cert, &files.key)?;
-    let server = with_authority(ServerTlsConfig::new().identity(identity.clone()), &files.ca)?;
+    let server = ServerTlsConfig::new().identity(identity.clone()).timeout(HANDSHAKE_MAX);
+    let server = with_authority(server, &files.ca)?;
     let client =
         ClientTlsConfig::new().identity(identity).ca_certificate(Certificate::from_pem(read(&files.ca)?));
     let tried = Endpoint::from_static("https://peer").tls_config(client.clone());

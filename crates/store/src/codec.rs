@@ -25,11 +25,16 @@ const DEPTH_MAX: usize = 129;
 
 impl Proposal {
     pub fn encode(&self) -> Bytes {
-        let mut out = BytesMut::with_capacity(64 + size_hint(&self.command));
+        Self::encode_of(self.id, &self.command)
+    }
+
+    /// The same for a command that somebody keeps: it may have to be proposed again, under another id.
+    pub fn encode_of(id: ProposalId, command: &Command) -> Bytes {
+        let mut out = BytesMut::with_capacity(64 + size_hint(command));
         out.put_u8(FORMAT);
-        out.put_u64_le(self.id.node.0);
-        out.put_u64_le(self.id.sequence);
-        put_command(&mut out, &self.command);
+        out.put_u64_le(id.node.0);
+        out.put_u64_le(id.sequence);
+        put_command(&mut out, command);
         out.freeze()
     }
 

@@ -33,7 +33,8 @@ pub struct Moment {
     pub state: State,
 }
 
-/// Every revision there was, oldest first.
+/// Every revision there was, oldest first. **Guarantees**: none is left out, also if it is compacted in the world. Objects only: not keys
+/// of the etcd API.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     changes: Vec<(Revision, Vec<Change>)>,

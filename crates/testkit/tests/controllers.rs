@@ -32,7 +32,12 @@ impl Reconciler for Labeller {
         !namespace.metadata.labels.contains_key("tier")
     }
 
-    async fn execute(&self, run: &Run, is_missing: bool) -> Result<Action, ReconcileError> {
+    async fn execute(
+        &self,
+        run: &Run,
+        _: &Typed<Namespace>,
+        is_missing: bool,
+    ) -> Result<Action, ReconcileError> {
         if is_missing && run.key().name() == "bad" {
             return Err(ReconcileError::terminal("BadName", "it is called bad"));
         }

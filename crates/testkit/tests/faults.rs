@@ -172,6 +172,22 @@ async fn a_lagging_view_is_behind_and_a_fresh_read_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_informer_that_has_only_a_lagging_view_is_fed_in_the_end() {
+    let (world, faults, client) = faulty("");
+    create(&world.client(), "a").await.expect("others");
+    // Longer than a silent stream is waited for at first.
+    faults.inject(Fault::Lag(60 * SECOND));
+    let informers = Informers::new(client, InformerSettings::default());
+    let cache = informers.cache::<Namespace>(Selection::everywhere());
+    let synced = timeout(600 * SECOND, cache.synced()).await;
+    synced.expect("in time").expect("it is fed");
+    assert!(cache.stats().stalls >= 1, "it was given up once at least");
+    create(&world.client(), "b").await.expect("others");
+    world.pass(70 * SECOND).await;
+    assert_eq!(cache.len(), 3, "it follows, behind by a minute");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_is_gone_or_refuses_is_waited_for() {
     for fault in [Fault::Gone(12 * SECOND), Fault::Refuse(12 * SECOND)] {
         let (world, faults, client) = faulty("");

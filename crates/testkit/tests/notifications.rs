@@ -77,7 +77,7 @@ impl Reconciler for Onlooker {
 
     fn plan(&self, (): &()) {}
 
-    async fn execute(&self, _: &Run, (): ()) -> Result<Action, ReconcileError> {
+    async fn execute(&self, _: &Run, (): &(), (): ()) -> Result<Action, ReconcileError> {
         Ok(Action::Done)
     }
 }

@@ -3,6 +3,7 @@
 //! Each has only the arithmetic its meaning allows. As JSON each is the bare number or text.
 
 use std::fmt;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,19 @@ impl fmt::Display for LeaseId {
 )]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// So much later.
+    #[must_use]
+    pub fn plus(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long after another one it is; nothing if it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
 
 /// How often a lease has changed hands. No two holders of one lease share an epoch, and it never goes back, not even when the
 /// lease is deleted and made again. Zero means "never held".

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::object::{Metadata, Object, check_metadata, read};
+use crate::object::{Checked, Object, check_metadata, read};
 use crate::schema::{self, Check};
 use crate::{FieldProblem, Problems};
 
@@ -126,14 +126,14 @@ pub struct Kind {
 /// An object of a kind, in parts, so that nobody has to copy one to have it checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
-    pub metadata: &'a Metadata,
+    pub metadata: Checked<'a>,
     pub spec: &'a Value,
     pub status: &'a Value,
 }
 
 impl<'a> From<&'a Object> for Parts<'a> {
     fn from(object: &'a Object) -> Self {
-        Self { metadata: &object.metadata, spec: &object.spec, status: &object.status }
+        Self { metadata: Checked::from(&object.metadata), spec: &object.spec, status: &object.status }
     }
 }
 
@@ -196,7 +196,7 @@ fn check_spec<K: KindType>(old: Option<Parts<'_>>, new: Parts<'_>, problems: &mu
         Ok(spec) => {
             if !new.metadata.name.is_empty() {
                 problems.field("metadata", |problems| {
-                    problems.field("name", |problems| K::check_name(&new.metadata.name, &spec, problems));
+                    problems.field("name", |problems| K::check_name(new.metadata.name, &spec, problems));
                 });
             }
             problems.field("spec", |problems| {

@@ -19,7 +19,6 @@ use kind::Config;
 pub use reconciler::Distributor;
 use setpoint_client::Client;
 use setpoint_runtime::cache::{Index, Key};
-use setpoint_runtime::ensure::{EnsureError, ensure_kind};
 use setpoint_runtime::informer::Selection;
 use setpoint_runtime::{Controller, Manager, ManagerError, ManagerSettings, Predicate};
 use setpoint_types::kinds::{KindDefinitionSpec, Namespace};
@@ -27,26 +26,11 @@ use setpoint_types::kinds::{KindDefinitionSpec, Namespace};
 /// The controller's name: that of its lease, and of the manager of every field it writes.
 pub const NAME: &str = "config-distributor";
 
-/// Why the program ended.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    #[error("the kind Config could not be defined")]
-    Kind(#[from] EnsureError),
-    #[error("the controller ended")]
-    Manager(#[from] ManagerError),
-}
-
 /// Distributes the configs of the namespace `home`, until `shutdown` ends.
-pub async fn run(client: Client, home: &str, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
-    tokio::pin!(shutdown);
-    let definer = client.with_manager(NAME);
-    tokio::select! {
-        defined = ensure_kind(&definer, KindDefinitionSpec::of::<Config>()) => drop(defined?),
-        () = &mut shutdown => return Ok(()),
-    }
+pub async fn run(client: Client, home: &str, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
     let manager = Manager::new(client, ManagerSettings::named(NAME))?;
     manager.add(controller(&manager, home))?;
-    Ok(manager.run(shutdown).await?)
+    manager.run(shutdown).await
 }
 
 /// What the controller looks at, and what wakes which key.
@@ -63,6 +47,7 @@ pub fn controller(manager: &Manager, home: &str) -> Controller {
     };
     let (of_copy, of_namespace) = (home.to_owned(), sources.clone());
     Controller::new(NAME, distributor)
+        .defines(KindDefinitionSpec::of::<Config>())
         .for_kind(&sources)
         // Its own status is no news to it.
         .only_if(Predicate::generation_changed().or(Predicate::labels_changed()))

@@ -46,9 +46,6 @@ pub struct Plan {
     pub status: Option<ConfigStatus>,
     /// A name is taken by somebody else's config, which the source did not show before.
     pub warn: Option<String>,
-    /// The source as it was seen, to write its status by. No part of the decision.
-    #[serde(skip)]
-    pub source: Option<Typed<Config>>,
 }
 
 /// The namespaces that shall have a copy, or what is wrong with the question.
@@ -65,16 +62,15 @@ fn targets(observed: &Observed) -> Result<BTreeSet<&str>, String> {
 
 /// Decides.
 pub fn plan(observed: &Observed) -> Plan {
-    let source = observed.source.clone();
     let targets = match targets(observed) {
         Ok(targets) => targets,
         // Until the selector can be read, copies stay as they are.
         Err(problem) => {
             let statement = Statement::fails("Distributed", "BadSelector").message(problem);
-            return Plan { status: status(observed, 0, statement), source, ..Plan::default() };
+            return Plan { status: status(observed, 0, statement), ..Plan::default() };
         }
     };
-    let mut plan = Plan { source, ..Plan::default() };
+    let mut plan = Plan::default();
     plan.data = observed.source.as_ref().map(|source| source.spec.data.clone()).unwrap_or_default();
     let (mut missing, mut taken, mut copies) = (targets.clone(), Vec::new(), 0);
     for found in &observed.namesakes {

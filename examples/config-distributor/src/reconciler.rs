@@ -51,7 +51,7 @@ impl Reconciler for Distributor {
         plan(observed)
     }
 
-    async fn execute(&self, run: &Run, plan: Plan) -> Result<Action, ReconcileError> {
+    async fn execute(&self, run: &Run, seen: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
         for copy in &plan.remove {
             self.remove(run, copy).await?;
         }
@@ -64,10 +64,10 @@ impl Reconciler for Distributor {
         if let Some(message) = &plan.warn {
             run.event(Note::warning(run.reference(), "NameTaken").message(message)).await;
         }
-        if let (Some(source), Some(status)) = (plan.source, plan.status) {
+        if let (Some(source), Some(status)) = (&seen.source, plan.status) {
             let api = run.client().api::<Config>().namespace(&self.home);
             let wanted = Typed { status: Some(status), ..source.clone() };
-            ensure_status(&api, &source, wanted).await?;
+            ensure_status(&api, source, wanted).await?;
         }
         Ok(if plan.more { Action::RequeueAfter(BREATH) } else { Action::Done })
     }

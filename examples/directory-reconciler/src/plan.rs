@@ -39,12 +39,6 @@ pub struct Plan {
     /// What stays as it is.
     pub keep: Vec<Item>,
     pub problems: Vec<Problem>,
-    /// The time of this run, for what is shown.
-    #[serde(skip)]
-    pub now: Timestamp,
-    /// The Directory as it was seen, to write its status by. No part of the decision.
-    #[serde(skip)]
-    pub directory: Typed<Directory>,
 }
 
 /// An object that is to be as its manifest says.
@@ -85,8 +79,7 @@ pub fn plan(observed: &Observed) -> Plan {
     keep.extend(held);
     prune.sort_by_key(|item| std::cmp::Reverse(rank(&item.kind)));
     let record = record(&inventory, &apply, &prune, &keep);
-    let (now, directory) = (observed.now, observed.directory.clone());
-    Plan { record, apply, prune, keep, problems, now, directory }
+    Plan { record, apply, prune, keep, problems }
 }
 
 /// What was applied so far, by key.

@@ -57,11 +57,12 @@ impl Reconciler for Mirror {
         plan(observed)
     }
 
-    async fn execute(&self, run: &Run, mut plan: Plan) -> Result<Action, ReconcileError> {
-        let before = plan.directory.clone();
-        if let Some(inventory) = plan.record.take() {
-            let status = DirectoryStatus { inventory, ..before.status.clone().unwrap_or_default() };
-            plan.directory = show(run, before.clone(), status).await?;
+    async fn execute(&self, run: &Run, seen: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
+        let mut directory = seen.directory.clone();
+        if let Some(inventory) = &plan.record {
+            let before = directory.status.clone().unwrap_or_default();
+            let status = DirectoryStatus { inventory: inventory.clone(), ..before };
+            directory = show(run, directory, status).await?;
         }
         let mut report = Report::of(&plan);
         for wanted in &plan.apply {
@@ -77,11 +78,11 @@ impl Reconciler for Mirror {
                 Err(error) => report.not_pruned(item, Some(&of_one_object(error)?)),
             }
         }
-        let status = report.status(&plan);
-        if let Some(note) = note(run, &before, &status) {
+        let status = report.status(&directory, seen.now);
+        if let Some(note) = note(run, &seen.directory, &status) {
             run.event(note).await;
         }
-        show(run, plan.directory, status).await?;
+        show(run, directory, status).await?;
         Ok(Action::RequeueAfter(self.settings.poll))
     }
 }

@@ -1,10 +1,11 @@
 //! What the Directory shows of a run. Pure.
 
+use setpoint_client::Typed;
 use setpoint_runtime::conditions::{Conditions, Statement};
 use setpoint_runtime::ensure::EnsureError;
-use setpoint_types::ObjectKey;
+use setpoint_types::{ObjectKey, Timestamp};
 
-use crate::kind::{Applied, DirectoryStatus, Item, PROBLEMS_MAX, Problem};
+use crate::kind::{Applied, Directory, DirectoryStatus, Item, PROBLEMS_MAX, Problem};
 use crate::plan::{Plan, Wanted, sorted};
 
 /// Bytes of a message, as the kind allows.
@@ -56,9 +57,9 @@ impl Report {
     }
 
     /// What the Directory shall show, made from what it shows.
-    pub fn status(mut self, plan: &Plan) -> DirectoryStatus {
-        let generation = plan.directory.metadata.generation;
-        let mut status = plan.directory.status.clone().unwrap_or_default();
+    pub fn status(mut self, directory: &Typed<Directory>, now: Timestamp) -> DirectoryStatus {
+        let generation = directory.metadata.generation;
+        let mut status = directory.status.clone().unwrap_or_default();
         let statement = self.statement();
         for problem in &mut self.problems {
             problem.message.truncate(problem.message.floor_char_boundary(MESSAGE_BYTES_MAX));
@@ -67,7 +68,7 @@ impl Report {
         status.observed_generation = generation;
         status.inventory = sorted(self.inventory);
         status.problems = self.problems;
-        Conditions::of(&mut status.conditions, generation, plan.now).set(statement);
+        Conditions::of(&mut status.conditions, generation, now).set(statement);
         status
     }
 

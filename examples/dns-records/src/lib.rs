@@ -23,7 +23,6 @@ use provider::Provider;
 pub use reconciler::Publisher;
 use setpoint_client::Client;
 use setpoint_runtime::cache::{Delta, Entry, Index};
-use setpoint_runtime::ensure::{EnsureError, ensure_kind};
 use setpoint_runtime::finalizer::BadFinalizer;
 use setpoint_runtime::informer::Selection;
 use setpoint_runtime::{Controller, Manager, ManagerError, ManagerSettings};
@@ -38,8 +37,6 @@ const BY_DNS_NAME: &str = "dns-name";
 /// Why the program ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    #[error("the kind DnsRecord could not be defined")]
-    Kind(#[from] EnsureError),
     #[error(transparent)]
     Finalizer(#[from] BadFinalizer),
     #[error("the controller ended")]
@@ -52,12 +49,6 @@ pub async fn run(
     provider: impl Provider,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    tokio::pin!(shutdown);
-    let definer = client.with_manager(NAME);
-    tokio::select! {
-        defined = ensure_kind(&definer, kind::definition()) => drop(defined?),
-        () = &mut shutdown => return Ok(()),
-    }
     let manager = Manager::new(client, ManagerSettings::named(NAME))?;
     manager.add(controller(&manager, provider)?)?;
     Ok(manager.run(shutdown).await?)
@@ -70,6 +61,7 @@ pub fn controller(manager: &Manager, provider: impl Provider) -> Result<Controll
     let publisher = Publisher::new(records.clone(), provider)?;
     let claims = records.clone();
     Ok(Controller::new(NAME, publisher)
+        .defines(kind::definition())
         .for_kind(&records)
         // Whoever claims the same name, or the name it had, is concerned: one of them may publish now, or no longer.
         .watches(&records, move |delta: &Delta, wake| {

@@ -44,9 +44,6 @@ pub struct Plan {
     pub status: Option<DnsRecordStatus>,
     /// What it waits for wakes nobody: look again after a while.
     pub look_again: bool,
-    /// The record as it was seen, to write by. No part of the decision.
-    #[serde(skip)]
-    pub record: Typed<DnsRecord>,
 }
 
 /// One step. Each is followed by another run, because what it changes wakes the key.
@@ -82,7 +79,7 @@ pub fn plan(observed: &Observed) -> Plan {
     let status = statement.map(|statement| status(observed, statement));
     let waits = |it: &Condition| it.reason == WAITING && it.observed_generation == observed.generation();
     let look_again = status.as_ref().is_some_and(|status| status.conditions.iter().any(waits));
-    Plan { step, status, look_again, record: observed.record.clone() }
+    Plan { step, status, look_again }
 }
 
 /// The record lives, and carries the finalizer.

@@ -12,7 +12,7 @@ use setpoint_types::Uid;
 
 use crate::kind::DnsRecord;
 use crate::plan::{Observed, Plan, Step, plan};
-use crate::provider::{Entry, Provider, ProviderError};
+use crate::provider::{Entry, Provider, ProviderError, Token};
 use crate::{BY_DNS_NAME, FINALIZER};
 
 /// A name that somebody gives up is free within seconds.
@@ -49,7 +49,8 @@ impl<P: Provider> Reconciler for Publisher<P> {
         let claims = self.records.find(BY_DNS_NAME, &record.spec.name);
         let others = claims.iter().filter(|claim| claim.key() != run.key());
         let rivals = others.map(|claim| claim.read()).collect::<Result<Vec<_>, _>>()?;
-        let published = self.provider.look_up(&record.spec.name, &record.metadata.uid).await?;
+        let published =
+            self.provider.look_up(Token::of(run), &record.spec.name, &record.metadata.uid).await?;
         Ok(Some(Observed {
             stage: self.finalizer.stage(&record.metadata),
             rivals,
@@ -65,22 +66,24 @@ impl<P: Provider> Reconciler for Publisher<P> {
         plan(observed)
     }
 
-    async fn execute(&self, run: &Run, plan: Plan) -> Result<Action, ReconcileError> {
-        let Plan { step, status, look_again, record } = plan;
+    async fn execute(&self, run: &Run, seen: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
+        let (Plan { step, status, look_again }, record) = (plan, &seen.record);
+        let token = Token::of(run);
         let api = run.client().api::<DnsRecord>().namespace(&record.metadata.namespace);
         match step {
             Step::Nothing => {}
-            Step::Publish { entry, instead_of } => self.provider.publish(entry, instead_of).await?,
-            Step::Retract => self.provider.retract(&record.metadata.uid).await?,
+            Step::Publish { entry, instead_of } => self.provider.publish(token, entry, instead_of).await?,
+            Step::Retract => self.provider.retract(token, &record.metadata.uid).await?,
             Step::Guard | Step::CleanUp => {
-                let take_back =
-                    async { self.provider.retract(&record.metadata.uid).await.map_err(ReconcileError::from) };
-                self.finalizer.guard(&api, &record, take_back).await?;
+                let take_back = async {
+                    self.provider.retract(token, &record.metadata.uid).await.map_err(ReconcileError::from)
+                };
+                self.finalizer.guard(&api, record, take_back).await?;
             }
         }
         if let Some(status) = status {
             let wanted = Typed { status: Some(status), ..record.clone() };
-            ensure_status(&api, &record, wanted).await?;
+            ensure_status(&api, record, wanted).await?;
         }
         Ok(if look_again { Action::RequeueAfter(LOOK_AGAIN) } else { Action::Done })
     }

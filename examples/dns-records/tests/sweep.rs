@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dns_records::kind::{Answer, AnswerType, DnsRecord, DnsRecordSpec, definition};
-use dns_records::provider::{Entry, Provider, ProviderError};
+use dns_records::provider::{Entry, Provider, ProviderError, Token};
 use dns_records::zone_file::Zone;
 use dns_records::{NAME, run};
 use serde_json::{Value, json};
@@ -21,6 +21,14 @@ impl Memory {
     fn with<T>(&self, work: impl FnOnce(&mut Zone) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    fn admitted<T>(
+        &self,
+        token: Token,
+        work: impl FnOnce(&mut Zone) -> Result<T, ProviderError>,
+    ) -> Result<T, ProviderError> {
+        self.with(|zone| zone.admit(token).and_then(|()| work(zone)))
+    }
 }
 
 impl Provider for Memory {
@@ -28,17 +36,24 @@ impl Provider for Memory {
         self.with(|zone| zone.covers(name))
     }
 
-    async fn look_up(&self, name: &str, owner: &Uid) -> Result<Vec<Entry>, ProviderError> {
-        Ok(self.with(|zone| zone.look_up(name, owner)))
+    async fn look_up(&self, token: Token, name: &str, owner: &Uid) -> Result<Vec<Entry>, ProviderError> {
+        self.admitted(token, |zone| Ok(zone.look_up(name, owner)))
     }
 
-    async fn publish(&self, entry: Entry, instead_of: Option<Uid>) -> Result<(), ProviderError> {
-        self.with(|zone| zone.publish(entry, instead_of.as_ref()))
+    async fn publish(
+        &self,
+        token: Token,
+        entry: Entry,
+        instead_of: Option<Uid>,
+    ) -> Result<(), ProviderError> {
+        self.admitted(token, |zone| zone.publish(entry, instead_of.as_ref()))
     }
 
-    async fn retract(&self, owner: &Uid) -> Result<(), ProviderError> {
-        self.with(|zone| zone.retract(owner));
-        Ok(())
+    async fn retract(&self, token: Token, owner: &Uid) -> Result<(), ProviderError> {
+        self.admitted(token, |zone| {
+            zone.retract(owner);
+            Ok(())
+        })
     }
 }
 

@@ -8,13 +8,10 @@
 pub mod kind;
 pub mod reconciler;
 
-use std::error::Error;
-
 use setpoint_client::{Client, Dynamic};
 use setpoint_runtime::cache::Cache;
-use setpoint_runtime::ensure::ensure_kind;
 use setpoint_runtime::informer::Selection;
-use setpoint_runtime::{Controller, Manager, ManagerSettings};
+use setpoint_runtime::{Controller, Manager, ManagerError, ManagerSettings};
 use setpoint_types::kinds::KindDefinitionSpec;
 
 use crate::kind::Greeter;
@@ -24,16 +21,14 @@ use crate::reconciler::GreeterReconciler;
 pub const NAME: &str = "greeter";
 
 /// Works until `shutdown` ends.
-pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(), Box<dyn Error>> {
-    tokio::pin!(shutdown);
-    let client = client.with_manager(NAME);
-    tokio::select! {
-        defined = ensure_kind(&client, KindDefinitionSpec::of::<Greeter>()) => drop(defined?),
-        () = &mut shutdown => return Ok(()),
-    }
-    let manager = Manager::new(client, ManagerSettings::named(NAME))?;
+pub async fn run(
+    client: Client,
+    settings: ManagerSettings,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ManagerError> {
+    let manager = Manager::new(client, settings)?;
     manager.add(controller(&manager))?;
-    Ok(manager.run(shutdown).await?)
+    manager.run(shutdown).await
 }
 
 /// What wakes it: a change of a Greeter, and of a Workload that belongs to one.
@@ -41,5 +36,9 @@ fn controller(manager: &Manager) -> Controller {
     let greeters: Cache<Greeter> = manager.informers().cache(Selection::everywhere());
     let workloads: Cache<Dynamic> = manager.informers().dynamic("Workload", true, Selection::everywhere());
     let reconciler = GreeterReconciler { greeters: greeters.clone(), workloads: workloads.clone() };
-    Controller::new(NAME, reconciler).for_kind(&greeters).owns(&workloads).concurrency(4)
+    Controller::new(NAME, reconciler)
+        .defines(KindDefinitionSpec::of::<Greeter>())
+        .for_kind(&greeters)
+        .owns(&workloads)
+        .concurrency(4)
 }

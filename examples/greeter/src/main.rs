@@ -3,11 +3,26 @@
 //! The cluster is that of `~/.setpoint/config`, or of the file that `SETPOINT_CONFIG` names; without one, a node on this machine.
 
 use std::error::Error;
+use std::net::SocketAddr;
 
+use clap::Parser;
 use setpoint_client::Client;
+use setpoint_runtime::ManagerSettings;
+
+/// Gives each Greeter its Workload
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Where /metrics, /livez and /readyz are served, 127.0.0.1:7480 for example. Nowhere, if it is left out
+    #[arg(long, value_name = "ADDRESS")]
+    listen_http: Option<SocketAddr>,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let Arguments { listen_http } = Arguments::parse();
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    greeter::run(Client::from_config()?, async { drop(tokio::signal::ctrl_c().await) }).await
+    let settings = ManagerSettings { listen_http, ..ManagerSettings::named(greeter::NAME) };
+    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
+    Ok(greeter::run(Client::from_config()?, settings, interrupted).await?)
 }

@@ -29,9 +29,6 @@ pub struct Observed {
 /// What is to be done: so exact that doing it needs no further choice.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// As they were observed. They are what the writes are compared with, and not part of what was decided.
-    #[serde(skip)]
-    seen: Observed,
     pub workload: Object,
     pub status: GreeterStatus,
 }
@@ -54,14 +51,14 @@ impl Reconciler for GreeterReconciler {
         plan(observed)
     }
 
-    async fn execute(&self, run: &Run, plan: Plan) -> Result<Action, ReconcileError> {
+    async fn execute(&self, run: &Run, seen: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
         let namespace = run.key().namespace();
         let workloads = run.client().dynamic("Workload", Scope::namespace(namespace));
-        ensure_applied(&workloads, plan.seen.workload.as_ref(), &plan.workload, false).await?;
+        ensure_applied(&workloads, seen.workload.as_ref(), &plan.workload, false).await?;
 
         let greeters = run.client().api::<Greeter>().namespace(namespace);
-        let wanted = Typed { status: Some(plan.status), ..plan.seen.greeter.clone() };
-        ensure_status(&greeters, &plan.seen.greeter, wanted).await?;
+        let wanted = Typed { status: Some(plan.status), ..seen.greeter.clone() };
+        ensure_status(&greeters, &seen.greeter, wanted).await?;
         Ok(Action::Done)
     }
 }
@@ -90,7 +87,7 @@ pub fn plan(observed: &Observed) -> Plan {
         Statement::fails("Ready", "TooFewServe").message(message)
     };
     Conditions::of(&mut status.conditions, metadata.generation, *now).set(statement);
-    Plan { seen: observed.clone(), workload: wanted, status }
+    Plan { workload: wanted, status }
 }
 
 #[cfg(test)]

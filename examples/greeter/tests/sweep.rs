@@ -3,15 +3,9 @@
 use greeter::kind::{Greeter, GreeterSpec};
 use serde_json::json;
 use setpoint_client::{Client, Error, Patch, PatchOptions, Typed, WriteOptions};
+use setpoint_runtime::ManagerSettings;
 use setpoint_testkit::{Scenario, State, sweep};
-use setpoint_types::kinds::{KindDefinition, KindDefinitionSpec, Workload};
-
-async fn define(client: Client) -> Result<(), Error> {
-    let definition = KindDefinitionSpec::of::<Greeter>();
-    let definition = Typed::<KindDefinition>::new(definition.names.plural.clone(), definition);
-    let client = client.with_manager(greeter::NAME);
-    client.api::<KindDefinition>().apply(&definition, true, &WriteOptions::default()).await.map(drop)
-}
+use setpoint_types::kinds::{KindDefinition, Workload};
 
 async fn create(client: Client) -> Result<(), Error> {
     let spec = GreeterSpec { message: "Hello!".to_owned(), replicas: 2 };
@@ -23,8 +17,9 @@ async fn change(client: Client) -> Result<(), Error> {
     client.api::<Greeter>().patch("hello", &patch, &PatchOptions::default()).await.map(drop)
 }
 
-/// Every Greeter has its Workload, as large as it should be, and says which generation that is for.
+/// The kind is served; every Greeter has its Workload, as large as it should be, and says which generation that is for.
 fn converged(state: &State) -> Result<(), String> {
+    state.one::<KindDefinition>("", "greeters").ok_or("the kind is not defined")?;
     for greeter in state.all::<Greeter>() {
         let name = &greeter.metadata.name;
         let workload = state.one::<Workload>("default", name).ok_or(format!("{name} has no workload"))?;
@@ -42,9 +37,9 @@ fn converged(state: &State) -> Result<(), String> {
 #[test]
 fn whatever_goes_wrong_each_greeter_ends_with_its_workload() {
     let scenario = Scenario::new(|client, stop| async move {
-        greeter::run(client, stop.cancelled_owned()).await.expect("it runs until it is stopped");
+        let settings = ManagerSettings::named(greeter::NAME);
+        greeter::run(client, settings, stop.cancelled_owned()).await.expect("it runs until it is stopped");
     })
-    .setup(define)
     .step("one comes", create)
     .step("it changes", change)
     .converged(converged);

@@ -79,9 +79,10 @@ pub fn kind_definition(data: &[u8]) {
         kind.validate(None, &object, &mut Budget::of(BUDGET));
         kind.validate(Some(&old), &object, &mut Budget::of(BUDGET));
         let mut filled = spec.clone();
-        if default::fill(&mut filled, &topology, topology.spec(), &Value::Null).is_ok() {
+        if default::fill(&mut filled, &topology, topology.spec(), &Value::Null, "").is_ok() {
             let once = filled.clone();
-            default::fill(&mut filled, &topology, topology.spec(), &Value::Null).expect("it was done before");
+            default::fill(&mut filled, &topology, topology.spec(), &Value::Null, "")
+                .expect("it was done before");
             assert_eq!(once, filled, "defaults are filled in once");
         }
         prune(&mut filled, &topology, topology.spec(), ".spec");

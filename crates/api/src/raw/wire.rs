@@ -2,7 +2,9 @@
 //!
 //! Bytes that are no encoding end the walk with an error, never with a panic.
 
-use bytes::{Buf, Bytes};
+use std::ops::Range;
+
+use bytes::Bytes;
 
 /// One field of an encoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,26 +55,74 @@ impl Iterator for Fields {
 
 impl Fields {
     fn field(&mut self) -> Option<Field> {
-        let whole = self.rest.clone();
-        let key = varint(&mut self.rest)?;
-        let number = u32::try_from(key >> 3).ok().filter(|number| *number > 0)?;
-        let value = match key & 7 {
-            0 => Value::Varint(varint(&mut self.rest)?),
-            1 => self.skip(8)?,
-            2 => {
-                let length = usize::try_from(varint(&mut self.rest)?).ok()?;
-                Value::Bytes((length <= self.rest.len()).then(|| self.rest.split_to(length))?)
-            }
-            5 => self.skip(4)?,
-            _ => return None,
+        let Place { number, value, end } = place(&self.rest)?;
+        let value = match value {
+            PlaceOf::Varint(value) => Value::Varint(value),
+            PlaceOf::Bytes(range) => Value::Bytes(self.rest.slice(range)),
+            PlaceOf::Fixed => Value::Fixed,
         };
-        Some(Field { number, value, raw: whole.slice(..whole.len() - self.rest.len()) })
+        Some(Field { number, value, raw: self.rest.split_to(end) })
     }
+}
 
-    fn skip(&mut self, bytes: usize) -> Option<Value> {
-        (bytes <= self.rest.len()).then(|| self.rest.advance(bytes))?;
-        Some(Value::Fixed)
+/// The fields of an encoded message that are messages, strings or bytes, borrowed: for whoever looks at many and keeps none.
+/// Ends after the first field that cannot be read.
+pub struct Pieces<'a> {
+    rest: &'a [u8],
+}
+
+pub fn pieces(message: &[u8]) -> Pieces<'_> {
+    Pieces { rest: message }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Result<(u32, &'a [u8]), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.rest.is_empty() {
+            let Some(Place { number, value, end }) = place(self.rest) else {
+                self.rest = &[];
+                return Some(Err(Malformed));
+            };
+            let (field, rest) = self.rest.split_at(end);
+            self.rest = rest;
+            if let PlaceOf::Bytes(range) = value {
+                return Some(Ok((number, &field[range])));
+            }
+        }
+        None
     }
+}
+
+/// Where the first field of a message is.
+struct Place {
+    number: u32,
+    value: PlaceOf,
+    end: usize,
+}
+
+enum PlaceOf {
+    Varint(u64),
+    Bytes(Range<usize>),
+    Fixed,
+}
+
+fn place(message: &[u8]) -> Option<Place> {
+    let mut at = 0;
+    let key = varint(message, &mut at)?;
+    let number = u32::try_from(key >> 3).ok().filter(|number| *number > 0)?;
+    let (value, end) = match key & 7 {
+        0 => (PlaceOf::Varint(varint(message, &mut at)?), at),
+        1 => (PlaceOf::Fixed, at.checked_add(8)?),
+        2 => {
+            let length = usize::try_from(varint(message, &mut at)?).ok()?;
+            let end = at.checked_add(length)?;
+            (PlaceOf::Bytes(at..end), end)
+        }
+        5 => (PlaceOf::Fixed, at.checked_add(4)?),
+        _ => return None,
+    };
+    (end <= message.len()).then_some(Place { number, value, end })
 }
 
 impl Field {
@@ -89,10 +139,11 @@ impl Field {
     }
 }
 
-fn varint(rest: &mut Bytes) -> Option<u64> {
+fn varint(message: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
-        let byte = rest.try_get_u8().ok()?;
+        let byte = *message.get(*at)?;
+        *at += 1;
         // The tenth byte has room for one bit.
         if shift == 63 && byte > 1 {
             return None;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use prost::Message;
+use setpoint_access::{FlowKey, Full, Share};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::Object;
@@ -102,15 +103,12 @@ impl Coordinator {
         if !waits {
             return self.attempt(&ask).await;
         }
-        let Ok(permit) = self.waiters.clone().try_acquire_owned() else {
-            let text = "more requests wait for leases than this node takes on; try again, or another node";
-            return Err(Refusal::new(Reason::TooManyRequests, text));
-        };
+        let place = self.waiting_place(caller)?;
         // In a task of its own, so that a requester that goes away does not leave its place behind.
         let (mut answer, answered) = oneshot::channel();
         let coordinator = self.clone();
         tokio::spawn(async move {
-            let _permit = permit;
+            let _place = place;
             let outcome = tokio::select! {
                 outcome = coordinator.attempt(&ask) => outcome,
                 () = answer.closed() => Err(stopping()),
@@ -122,6 +120,22 @@ impl Coordinator {
             let _ = answer.send(outcome);
         });
         answered.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// A place among those who wait. One client has a quarter of them at most, so that others can wait, too.
+    fn waiting_place(&self, caller: &Caller) -> Result<Share, Refusal> {
+        let client = FlowKey::of(Some(&caller.principal), caller.source.map(|source| source.ip()));
+        let mut place = self.waiters.share(client);
+        let text = match place.grow() {
+            Ok(()) => return Ok(place),
+            Err(Full::Client(most)) => {
+                format!("{most} requests of yours wait for leases, which is the most; wait for one of them")
+            }
+            Err(Full::Node(_)) => {
+                "more requests wait for leases than this node takes on; try again, or another node".to_owned()
+            }
+        };
+        Err(Refusal::new(Reason::TooManyRequests, text))
     }
 
     async fn attempt(&self, ask: &Ask) -> Result<pb::AcquireResponse, Refusal> {

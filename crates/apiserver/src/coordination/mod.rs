@@ -38,10 +38,10 @@ mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
+use setpoint_access::{Tally, TallyOptions};
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::{Metadata, write};
 use setpoint_store::LeaseName;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::objects::Refusal;
@@ -62,8 +62,8 @@ const HOLDER_BYTES_MAX: usize = 253;
 pub struct CoordinationLimits {
     /// The longest a request waits for a lease; one that asks for more is told before.
     pub wait: Duration,
-    /// Requests of this node that wait at a time.
-    pub waiters: usize,
+    /// Requests of this node that wait at a time, of one client and of all.
+    pub waiters: TallyOptions,
     /// Who may wait for one lease.
     pub queue: usize,
     /// How often a request that lost a race is decided anew.
@@ -80,7 +80,7 @@ impl Default for CoordinationLimits {
     fn default() -> Self {
         Self {
             wait: Duration::from_secs(60),
-            waiters: 4096,
+            waiters: TallyOptions { client_max: 1024, max: 4096 },
             queue: 64,
             attempts: 16,
             in_flight: 128,
@@ -96,7 +96,7 @@ pub struct Coordinator {
     writer: Writer,
     keeper: Arc<dyn Keeper>,
     limits: CoordinationLimits,
-    waiters: Arc<Semaphore>,
+    waiters: Tally,
     /// Cancelled when the node begins to stop: nobody waits any longer.
     stopping: CancellationToken,
 }
@@ -108,7 +108,7 @@ impl Coordinator {
         limits: CoordinationLimits,
         stopping: CancellationToken,
     ) -> Self {
-        let waiters = Arc::new(Semaphore::new(limits.waiters));
+        let waiters = Tally::new(limits.waiters);
         Self { writer, keeper, limits, waiters, stopping }
     }
 }

@@ -72,17 +72,16 @@ impl Attributes {
 }
 
 fn read(
-    stored: &Bytes,
+    stored: &[u8],
     selectable: &SelectableFields,
     found: &mut [Option<String>],
 ) -> Result<Vec<(String, String)>, Malformed> {
     let mut labels = Vec::new();
-    for field in wire::fields(stored) {
-        let field = field?;
-        match field.number {
-            METADATA => read_labels(&field.bytes()?, &mut labels)?,
-            SPEC => selectable.spec.pick(&field.bytes()?, found),
-            STATUS => selectable.status.pick(&field.bytes()?, found),
+    for piece in wire::pieces(stored) {
+        match piece? {
+            (METADATA, metadata) => read_labels(metadata, &mut labels)?,
+            (SPEC, spec) => selectable.spec.pick(spec, found),
+            (STATUS, status) => selectable.status.pick(status, found),
             _ => {}
         }
     }
@@ -94,18 +93,15 @@ fn read(
     Ok(labels)
 }
 
-fn read_labels(metadata: &Bytes, labels: &mut Vec<(String, String)>) -> Result<(), Malformed> {
-    for field in wire::fields(metadata) {
-        let field = field?;
-        if field.number != LABELS {
-            continue;
-        }
+fn read_labels(metadata: &[u8], labels: &mut Vec<(String, String)>) -> Result<(), Malformed> {
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Malformed);
+    for piece in wire::pieces(metadata) {
+        let (LABELS, entry) = piece? else { continue };
         let (mut key, mut value) = (String::new(), String::new());
-        for part in wire::fields(&field.bytes()?) {
-            let part = part?;
-            match part.number {
-                1 => key = part.text()?,
-                2 => value = part.text()?,
+        for part in wire::pieces(entry) {
+            match part? {
+                (1, bytes) => key = text(bytes)?,
+                (2, bytes) => value = text(bytes)?,
                 _ => {}
             }
         }

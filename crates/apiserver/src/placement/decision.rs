@@ -74,7 +74,7 @@ pub fn record(bind: &pb::Bind, known: &Known<'_>) -> Result<Option<Record>, Reje
     let metadata = Metadata {
         namespace: bind.namespace.clone(),
         name: name.clone(),
-        ..fresh(Uid::from_random(known.random).as_str(), known.now, &[".status"])
+        ..fresh(Uid::from_random(known.random).as_str(), known.now, &[".spec"], &[".status"])
     };
     let (spec, status) = (to_json(&spec), to_json(&status));
     let mut object = Object { kind: DECISION.to_owned(), metadata, spec, status };

@@ -18,7 +18,7 @@ use crate::objects::write::convert;
 
 /// Who is recorded to have written what is written here.
 pub const MANAGER: &str = "placement";
-/// A replica that has or may have a process does not vanish.
+/// On a replica and its binding: what has or may have a process does not vanish, nor what is reserved for it.
 pub const FINALIZER: &str = "setpoint/binding";
 const FINALIZER_PATH: &str = ".metadata.finalizers[\"setpoint/binding\"]";
 
@@ -124,14 +124,15 @@ pub fn binding(spec: &BindingSpec, replica: &Raw, uid: &str, now: Timestamp) -> 
         namespace: replica.metadata.namespace.clone(),
         name: replica.metadata.name.clone(),
         owners: vec![owner],
-        ..fresh(uid, now, &[".status.sinceMs", ".status.state"])
+        finalizers: vec![FINALIZER.to_owned()],
+        ..fresh(uid, now, &[FINALIZER_PATH, ".spec"], &[".status.sinceMs", ".status.state"])
     };
     let status = BindingStatus { state: BindingState::Bound, since: now, ..BindingStatus::default() };
     encoded(BINDING, metadata, json(&to_json(spec)), json(&to_json(&status)))
 }
 
 /// The metadata of an object that is made here. Its spec is immutable, and therefore owned as a whole.
-pub fn fresh(uid: &str, now: Timestamp, status: &[&str]) -> Metadata {
+pub fn fresh(uid: &str, now: Timestamp, main: &[&str], status: &[&str]) -> Metadata {
     let entry = |subresource, fields: &[&str]| ManagedFields {
         manager: MANAGER.to_owned(),
         operation: Operation::Update,
@@ -143,12 +144,12 @@ pub fn fresh(uid: &str, now: Timestamp, status: &[&str]) -> Metadata {
         uid: uid.to_owned(),
         generation: 1,
         created_ms: now.0,
-        managed_fields: vec![entry(Subresource::Main, &[".spec"]), entry(Subresource::Status, status)],
+        managed_fields: vec![entry(Subresource::Main, main), entry(Subresource::Status, status)],
         ..Metadata::default()
     }
 }
 
-/// The binding once it is released.
+/// The binding once it is released: marked so, or gone if that is what it waited for.
 pub fn released(binding: &BindingSeen, reason: &str, now: Timestamp) -> Op {
     let mut status = fields(&binding.raw.status);
     status.insert("state".to_owned(), "Released".into());
@@ -161,9 +162,14 @@ pub fn released(binding: &BindingSeen, reason: &str, now: Timestamp) -> Op {
     let own = [".status.reason", ".status.releasedRevision", ".status.sinceMs", ".status.state"];
     let gone = [".status.graceUntilMs", ".status.message"];
     let mut metadata = binding.raw.metadata.clone();
-    let managed = std::mem::take(&mut metadata.managed_fields);
-    metadata.managed_fields = take_over(managed, &gone, &own, &writer(Subresource::Status, now));
+    metadata.finalizers.retain(|it| it != FINALIZER);
     let key = key(BINDING, &metadata.namespace, &metadata.name);
+    if metadata.finalizers.is_empty() && binding.raw.is_deleting() {
+        return Op::Delete { key };
+    }
+    let managed = std::mem::take(&mut metadata.managed_fields);
+    let managed = take_over(managed, &gone, &own, &writer(Subresource::Status, now));
+    metadata.managed_fields = take_over(managed, &[FINALIZER_PATH], &[], &writer(Subresource::Main, now));
     stamped(key, encoded(BINDING, metadata, binding.raw.spec.clone(), json(&Value::Object(status))))
 }
 

@@ -82,7 +82,7 @@ impl Replica {
     pub async fn propose(&self, command: Command) -> Result<Response, ProposeError> {
         let deadline = Instant::now() + self.patience;
         loop {
-            match self.propose_once(command.clone(), deadline).await {
+            match self.propose_once(&command, deadline).await {
                 Err(ProposeError::NoLeader) if Instant::now() < deadline => {
                     tokio::time::sleep(LEADER_RETRY).await
                 }
@@ -91,10 +91,10 @@ impl Replica {
         }
     }
 
-    async fn propose_once(&self, command: Command, deadline: Instant) -> Result<Response, ProposeError> {
+    async fn propose_once(&self, command: &Command, deadline: Instant) -> Result<Response, ProposeError> {
         let leader = self.leader();
         let (id, answer) = self.proposals.register();
-        self.node.submit(Proposal { id, command }.encode()).map_err(|error| match error {
+        self.node.submit(Proposal::encode_of(id, command)).map_err(|error| match error {
             SubmitError::NoLeader => ProposeError::NoLeader,
             SubmitError::Overloaded => ProposeError::Overloaded,
             SubmitError::TooLarge { .. } => ProposeError::TooLarge,

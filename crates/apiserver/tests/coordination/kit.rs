@@ -143,6 +143,10 @@ pub struct Node {
 impl Node {
     /// To be made within a runtime whose time is paused.
     pub fn new() -> Self {
+        Self::with(CoordinationLimits { queue: 3, ..CoordinationLimits::default() })
+    }
+
+    pub fn with(limits: CoordinationLimits) -> Self {
         let store = Arc::new(Store::open(Arc::new(MemoryEngine::new())).expect("an empty store opens"));
         let hub = Arc::new(Hub::new(store.revision(), 1 << 20));
         let catalog = Arc::new(Catalog::built_in());
@@ -182,7 +186,6 @@ impl Node {
             draw: Arc::new(draw),
             limits: WriteLimits::default(),
         };
-        let limits = CoordinationLimits { queue: 3, ..CoordinationLimits::default() };
         let stopping = CancellationToken::new();
         let coordinator = Coordinator::new(writer.clone(), local.clone(), limits, stopping);
         Self { coordinator, writer, local }

@@ -2,8 +2,10 @@
 //!
 //! - `kit`: a node without a cluster, that counts the time of leases itself
 //! - `script`: golden scripts, one property each, in `scripts`
+//! - `share`: how many of those who wait are one client's
 //! - `random`: whatever several holders do, there is one holder at a time
 
 mod kit;
 mod random;
 mod script;
+mod share;

@@ -120,6 +120,15 @@ impl FieldSet {
         }
     }
 
+    /// A set from its notation. A line that is no path is passed over.
+    pub(crate) fn of_lines<'l>(lines: impl IntoIterator<Item = &'l String>) -> Self {
+        let mut set = Self::new();
+        for path in lines.into_iter().filter_map(|line| Step::parse(line).ok()) {
+            set.insert(&path);
+        }
+        set
+    }
+
     /// A set from its notation, in any order.
     pub fn parse<'l>(lines: impl IntoIterator<Item = &'l str>) -> Result<Self, BadPath> {
         let mut set = Self::new();

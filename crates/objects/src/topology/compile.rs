@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{ListMerge, Node, NodeId, Rest, Shape, Topology};
+use super::{ListMerge, Node, NodeId, Rest, Shape, Topology, Within};
 use crate::DEPTH_MAX;
 use crate::fields::push_field;
 use crate::metadata;
@@ -44,25 +44,40 @@ pub(super) fn kind(schema: &Value) -> Result<Topology, Vec<FieldProblem>> {
     let metadata = of(&metadata_schema, None).unwrap_or(NodeId::ANY);
     let spec = of(schema, Some("spec"));
     let status = of(schema, Some("status"));
-    spread_immutable(&mut nodes);
+    note_what_is_within(&mut nodes);
     let mut topology = Topology { nodes, metadata, spec, status };
     super::defaults::settle(&mut topology, &mut problems);
     if problems.is_empty() { Ok(topology) } else { Err(problems) }
 }
 
-/// Notes for every node whether something at or below it is immutable. Types may be recursive, so nodes are followed upwards
-/// from what is.
-fn spread_immutable(nodes: &mut [Node]) {
+/// Notes for every node what is at or below it, so that walks pass over what has nothing for them.
+fn note_what_is_within(nodes: &mut [Node]) {
+    let is_keyed =
+        |node: &Node| matches!(node.shape, Shape::List { merge: ListMerge::Set | ListMerge::Map(_), .. });
+    let immutable = within(nodes, |node| node.immutable);
+    let default = within(nodes, |node| node.default.is_some());
+    let keyed = within(nodes, is_keyed);
+    for (index, node) in nodes.iter_mut().enumerate() {
+        node.within =
+            Within { immutable: immutable[index], default: default[index], keyed_list: keyed[index] };
+    }
+}
+
+/// For every node whether it, or something below it, is like that. Types may be recursive, so nodes are followed upwards from
+/// what is.
+fn within(nodes: &[Node], is: impl Fn(&Node) -> bool) -> Vec<bool> {
     let mut above: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
         node.shape.below().for_each(|NodeId(below)| above[below].push(index));
     }
-    let mut left: Vec<usize> = (0..nodes.len()).filter(|index| nodes[*index].immutable).collect();
+    let mut found = vec![false; nodes.len()];
+    let mut left: Vec<usize> = (0..nodes.len()).filter(|index| is(&nodes[*index])).collect();
     while let Some(index) = left.pop() {
-        if !std::mem::replace(&mut nodes[index].immutable_within, true) {
+        if !std::mem::replace(&mut found[index], true) {
             left.extend(&above[index]);
         }
     }
+    found
 }
 
 struct Compiler<'s> {

@@ -48,13 +48,26 @@ struct Node {
     /// With the defaults of its own fields filled in.
     default: Option<Value>,
     immutable: bool,
-    /// It or something below it is. Most places have none, and then nobody has to look.
-    immutable_within: bool,
+    within: Within,
+}
+
+/// What it or something below it is or has. Most places have none of it, and then nobody has to look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Within {
+    immutable: bool,
+    default: bool,
+    /// A list that is a map or a set.
+    keyed_list: bool,
 }
 
 impl Node {
     /// Of what nothing is said.
-    const ANY: Self = Self { shape: Shape::Any, default: None, immutable: false, immutable_within: false };
+    const ANY: Self = Self {
+        shape: Shape::Any,
+        default: None,
+        immutable: false,
+        within: Within { immutable: false, default: false, keyed_list: false },
+    };
 }
 
 /// What is at a place.
@@ -184,6 +197,16 @@ impl Topology {
 
     /// Whether something here or below never changes.
     pub fn has_immutable(&self, node: NodeId) -> bool {
-        self.nodes.get(node.0).is_some_and(|node| node.immutable_within)
+        self.nodes.get(node.0).is_some_and(|node| node.within.immutable)
+    }
+
+    /// Whether something here or below has a default.
+    pub fn has_default(&self, node: NodeId) -> bool {
+        self.nodes.get(node.0).is_some_and(|node| node.within.default)
+    }
+
+    /// Whether there is a list here or below that is a map or a set.
+    pub fn has_keyed_list(&self, node: NodeId) -> bool {
+        self.nodes.get(node.0).is_some_and(|node| node.within.keyed_list)
     }
 }

@@ -6,13 +6,12 @@ use super::Kind;
 use crate::changes::Changes;
 use crate::decode::{depth, settle_numbers};
 use crate::deletion::check_finalizers;
-use crate::fields::{FieldSet, Step, push_field};
 use crate::managed::Writer;
 use crate::object::{ManagedFields, Object, Operation, Subresource};
 use crate::owners::{self, OwnerLookup};
 use crate::refusal::{FieldConflict, FieldProblem, Refusal};
 use crate::unknown::{FieldValidation, prune};
-use crate::view::{Place, is_empty_section};
+use crate::view::print_section;
 use crate::{DEPTH_MAX, default, immutable, lists, metadata, update};
 
 /// A write before policies have looked at it.
@@ -292,30 +291,29 @@ pub(super) fn fill_defaults(
     object: &mut Object,
     subresource: Subresource,
     before: &Object,
-) -> Result<FieldSet, Refusal> {
+) -> Result<Vec<String>, Refusal> {
     let topology = kind.topology;
-    let (name, below) = match subresource {
-        Subresource::Main => {
-            ("spec", default::fill(&mut object.spec, topology, topology.spec(), &before.spec))
-        }
-        Subresource::Status if object.status.is_null() => return Ok(FieldSet::new()),
-        Subresource::Status => {
-            ("status", default::fill(&mut object.status, topology, topology.status(), &before.status))
-        }
+    let (section, value, before, node) = match subresource {
+        Subresource::Main => (".spec", &mut object.spec, &before.spec, topology.spec()),
+        Subresource::Status if object.status.is_null() => return Ok(Vec::new()),
+        Subresource::Status => (".status", &mut object.status, &before.status, topology.status()),
     };
-    let below = below.map_err(|error| Refusal::invalid(vec![error.problem(&format!(".{name}"))]))?;
-    let mut filled = FieldSet::new();
-    filled.graft(Step::field(name), below);
-    Ok(filled)
+    let filled = default::fill(value, topology, node, before, section);
+    filled.map_err(|error| Refusal::invalid(vec![error.problem(section)]))
 }
 
 /// A field that fell back to its default is no longer its owner's, but not the writer's either.
-pub(super) fn undecided(mut changes: Changes, filled: &FieldSet) -> Changes {
+pub(super) fn undecided(mut changes: Changes, filled: &[String]) -> Changes {
     if filled.is_empty() {
         return changes;
     }
-    changes.gone.add(changes.set.intersection(filled));
-    changes.set = changes.set.difference(filled);
+    let is_filled = |line: &mut String| filled.binary_search(line).is_ok();
+    let before = changes.gone.len();
+    changes.gone.extend(changes.set.extract_if(.., is_filled));
+    if changes.gone.len() > before {
+        changes.gone.sort_unstable();
+        changes.gone.dedup();
+    }
     changes
 }
 
@@ -333,18 +331,15 @@ pub(super) fn between(
             Changes::of_section(topology, "status", before.map_or(&none, |it| &it.status), &after.status)
         }
         Subresource::Main => {
-            let mut changes = match before.map(|before| &before.metadata) {
+            let changes = match before.map(|before| &before.metadata) {
                 Some(before) if metadata::is_same_ownable(before, &after.metadata) => Changes::default(),
                 before => {
                     let old = before.map_or(Value::Null, metadata::ownable);
                     Changes::of_section(topology, "metadata", &old, &metadata::ownable(&after.metadata))
                 }
             };
-            let spec =
-                Changes::of_section(topology, "spec", before.map_or(&none, |it| &it.spec), &after.spec);
-            changes.gone.add(spec.gone);
-            changes.set.add(spec.set);
-            changes
+            let before = before.map_or(&none, |it| &it.spec);
+            changes.and(Changes::of_section(topology, "spec", before, &after.spec))
         }
     }
 }
@@ -355,13 +350,7 @@ pub(super) fn own_all(kind: &Kind<'_>, object: &mut Object, writer: &Writer<'_>)
     let said = metadata::ownable(&object.metadata);
     let (mut lines, mut at) = (Vec::new(), String::new());
     for (name, section) in [("metadata", &said), ("spec", &object.spec)] {
-        let place = Place::new(topology, topology.section(name));
-        // An empty section is nobody's decision.
-        if !is_empty_section(place, section) {
-            push_field(&mut at, name);
-            place.print_paths(section, &mut at, &mut lines);
-            at.clear();
-        }
+        print_section(topology, name, section, &mut at, &mut lines);
     }
     if !lines.is_empty() {
         lines.sort_unstable();
@@ -375,5 +364,5 @@ pub(super) fn own(object: &mut Object, changes: Changes, writer: &Writer<'_>) {
         return;
     }
     let managed = std::mem::take(&mut object.metadata.managed_fields);
-    object.metadata.managed_fields = update::moved(&changes, managed, writer);
+    object.metadata.managed_fields = update::moved(changes, managed, writer);
 }

@@ -77,7 +77,8 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// An object in a cache, of a kind that is known. Holds still whatever the cache does.
+/// An object in a cache, of a kind that is known. Holds still whatever the cache does. **Does not promise** to be current, nor that it
+/// can be read as its kind: an object that was written under another definition may not be.
 ///
 /// **Costs**: to hold it, nothing but its encoding; to [`Cached::read`] it, decoding, each time. Read once, and keep what was read.
 pub struct Cached<K> {

@@ -43,6 +43,9 @@ impl Watermarks {
 }
 
 /// Several kinds at one revision. Holds still.
+///
+/// **Guarantees**: each part is what the store held of its selection at [`Joint::revision`] (R3). **Does not promise** to be from after
+/// any change that was heard of: [`crate::Run::snapshot`] does.
 pub struct Joint {
     revision: Revision,
     parts: BTreeMap<usize, Snapshot>,

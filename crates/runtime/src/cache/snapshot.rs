@@ -13,7 +13,7 @@ use super::index::Postings;
 use super::pages::Pages;
 use super::store::{Kept, entry};
 
-/// The objects of one cache at one revision.
+/// The objects of one cache at one revision. Holds still, and is cheap to take and to clone: it shares what did not change since.
 #[derive(Clone)]
 pub struct Snapshot {
     revision: Revision,

@@ -1,6 +1,7 @@
 //! How a reconcile can fail, as far as the loop has to tell the cases apart.
 
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use setpoint_client::{Error, Reason};
 use setpoint_types::FieldProblem;
@@ -17,6 +18,8 @@ pub enum ReconcileError {
     /// next run decides by what is there then.
     #[error("the reconcile failed, and is tried again")]
     Retry {
+        /// Whoever was asked wants to be left in peace for so long: the key does not run before, also if something changes.
+        not_before: Option<Duration>,
         #[source]
         cause: Cause,
     },
@@ -42,9 +45,16 @@ pub enum ReconcileError {
 }
 
 impl ReconcileError {
-    /// Try again later, because of an error or a text.
+    /// Try again later, because of an error or a text. If the error is that of a server which says when to come back, or comes from
+    /// one, not before that.
     pub fn retry(cause: impl Into<Cause>) -> Self {
-        Self::Retry { cause: cause.into() }
+        let cause = cause.into();
+        Self::Retry { not_before: hint(&*cause), cause }
+    }
+
+    /// Try again after this time at the earliest: for what is outside of the cluster and says when to come back.
+    pub fn retry_after(not_before: Duration, cause: impl Into<Cause>) -> Self {
+        Self::Retry { not_before: Some(not_before), cause: cause.into() }
     }
 
     /// Give up until something changes. The reason is one word, the cause a sentence or an error.
@@ -56,6 +66,15 @@ impl ReconcileError {
     pub(super) fn chain(&self) -> String {
         sentence(self)
     }
+}
+
+/// When a server wants to be asked again, if one of these errors is its answer.
+fn hint(error: &(dyn StdError + 'static)) -> Option<Duration> {
+    let of = |error: &(dyn StdError + 'static)| {
+        let ensured = error.downcast_ref::<EnsureError>().and_then(EnsureError::call);
+        ensured.or_else(|| error.downcast_ref::<Error>()).and_then(Error::retry_after)
+    };
+    std::iter::successors(Some(error), |error| StdError::source(*error)).find_map(of)
 }
 
 /// An error with its causes.
@@ -118,6 +137,10 @@ mod tests {
     use super::*;
 
     fn refused(reason: Reason) -> ReconcileError {
+        call(reason, None).into()
+    }
+
+    fn call(reason: Reason, retry_after: Option<Duration>) -> Error {
         let refusal = setpoint_client::Refusal {
             reason,
             message: "m".into(),
@@ -125,11 +148,32 @@ mod tests {
             conflicts: Vec::new(),
             object: None,
             revision: setpoint_types::Revision::NONE,
-            retry_after: None,
+            retry_after,
             held: None,
             headroom: None,
         };
-        Error::Refused { operation: "update", target: "Node a".into(), refusal: Box::new(refusal) }.into()
+        Error::Refused { operation: "update", target: "Node a".into(), refusal: Box::new(refusal) }
+    }
+
+    #[test]
+    fn a_server_that_says_when_to_come_back_is_heard_however_its_error_was_wrapped() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("the outer")]
+        struct Outer(#[source] Error);
+
+        let busy = || call(Reason::QuotaExceeded, Some(Duration::from_secs(7)));
+        let wrapped = [
+            busy().into(),
+            EnsureError::from(busy()).into(),
+            ReconcileError::retry(EnsureError::from(busy())),
+            ReconcileError::retry(Outer(busy())),
+            ReconcileError::retry_after(Duration::from_secs(7), "the provider is busy"),
+        ];
+        for error in wrapped {
+            let ReconcileError::Retry { not_before, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(*not_before, Some(Duration::from_secs(7)), "{error:?}");
+        }
+        let ReconcileError::Retry { not_before: None, .. } = refused(Reason::Conflict) else { panic!() };
     }
 
     #[test]

@@ -7,21 +7,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use setpoint_types::Revision;
 
 use super::gate::Gate;
 use super::metrics::ControllerCounters;
 use super::ownership::Ownership;
 use super::predicate::Predicate;
-use super::recent::Recent;
 use super::run::Wake;
 use super::source::{Primary, Source};
+use super::wakes::{Wakes, Woken};
 use super::writers::Writers;
 use crate::cache::{Cause, Delta, Key};
 use crate::election::ShardId;
 use crate::queue::{Ask, Priority, Queue};
-
-/// Causes of runs that are remembered. A run whose cause is forgotten has no trace, and is otherwise the same.
-const WAKES_MAX: usize = 65_536;
 
 pub(super) struct Feed {
     pub primary: Primary,
@@ -34,7 +32,7 @@ pub(super) struct Feed {
     /// Whoever writes the conditions of this controller.
     pub own_manager: String,
     pub writers: Writers,
-    wakes: Mutex<Recent<Key, Wake>>,
+    wakes: Mutex<Wakes>,
 }
 
 /// What a feed is made of.
@@ -52,7 +50,7 @@ pub(super) struct Parts {
 impl Feed {
     pub fn new(parts: Parts) -> Arc<Self> {
         let Parts { primary, sources, urgent, queue, ownership, counters, own_manager, writers } = parts;
-        let (gate, wakes) = (Gate::default(), Mutex::new(Recent::new(WAKES_MAX)));
+        let (gate, wakes) = (Gate::default(), Mutex::default());
         Arc::new(Self {
             primary,
             sources,
@@ -112,9 +110,8 @@ impl Feed {
             if !self.works_on(&key) {
                 return;
             }
-            if let Some(wake) = &wake {
-                self.wakes.lock().put(key.clone(), wake.clone());
-            }
+            // Before the key can run.
+            self.wakes.lock().note(key.clone(), delta.revision, wake.clone());
             // Where there is no room the queue asks for everything later.
             self.queue.offer(key, Ask::from(priority));
         });
@@ -143,15 +140,24 @@ impl Feed {
         self.gate.is_open(self.ownership.shard_of(key.stable_hash()))
     }
 
-    /// What made the key run, once.
-    pub fn take_wake(&self, key: &Key) -> Option<Wake> {
-        self.wakes.lock().take(key)
+    /// What made the key run, and from when it has to see things. It is told once: a run that failed may not have come to use it, so
+    /// the next one has to see what all sources have now. Sources go back if the cluster was restored; what was later is gone then.
+    pub fn take_woken(&self, key: &Key, is_retry: bool) -> Woken {
+        let (woken, newest) = (self.wakes.lock().take(key), self.newest());
+        let not_before = if is_retry { newest } else { woken.not_before.min(newest) };
+        Woken { not_before, ..woken }
+    }
+
+    /// What the source that is furthest has come to.
+    fn newest(&self) -> Revision {
+        self.sources.iter().filter_map(|source| source.cache.position()).max().unwrap_or_default()
     }
 
     /// Adds every key of these shards that any source knows of, and waits for room. False if the queue is shut down.
     pub async fn replay(&self, within: impl Fn(ShardId) -> bool + Send + Sync) -> bool {
         for source in &self.sources {
             let view = source.view();
+            self.wakes.lock().note_all(view.revision());
             let mut keys = Vec::new();
             for entry in view.iter() {
                 let delta = Delta::initial((*entry).clone());

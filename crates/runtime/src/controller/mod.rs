@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - [`reconciler`][Reconciler], [`Run`], [`ReconcileError`], [`Predicate`]: what the author of a controller meets
-//! - `source`, `feed`: from changes to keys; `resync`: without changes
+//! - `source`, `feed`, `wakes`: from changes to keys, and since when; `resync`: without changes
 //! - `worker`, `verdict`: one run, and what follows from it
 //! - `keeper`, `parking`: read your writes
 //! - `ownership`, `shards`, `gate`: only keys of shards that are held
@@ -37,6 +37,7 @@ mod shards;
 pub(crate) mod source;
 mod standing;
 mod verdict;
+mod wakes;
 mod worker;
 mod writers;
 
@@ -46,8 +47,9 @@ use std::sync::Arc;
 pub use error::ReconcileError;
 pub use predicate::Predicate;
 pub use reconciler::{Action, Reconciler};
-pub use run::{Run, RunId, Wake};
+pub use run::{Run, RunId, SnapshotError, Wake};
 use setpoint_client::Shape;
+use setpoint_types::kinds::KindDefinitionSpec;
 pub use settings::ControllerSettings;
 pub(crate) use settings::Options;
 use source::{Role, Source};
@@ -81,6 +83,7 @@ pub struct Controller {
     pub(crate) sources: Vec<Source>,
     pub(crate) urgent: Option<Predicate>,
     pub(crate) settings: ControllerSettings,
+    pub(crate) definitions: Vec<KindDefinitionSpec>,
     misplaced_predicate: bool,
 }
 
@@ -114,6 +117,7 @@ impl Controller {
             sources: Vec::new(),
             urgent: None,
             settings: ControllerSettings::default(),
+            definitions: Vec::new(),
             misplaced_predicate: false,
         }
     }
@@ -136,6 +140,11 @@ impl Controller {
 
     /// Any other kind, and which keys a change of one of its objects wakes. Look at [`Delta::states`] if a change may lead
     /// away from a key: the one it leads away from has to be woken, too.
+    ///
+    /// A mapping may read caches. It is called when its own cache has the change; others may be behind it, so it may find less than
+    /// there is. **Guaranteed**: nothing is lost by that, if each cache it reads is also a source of this controller that wakes the keys
+    /// in question, because of two changes the one that is taken in later finds the other. **Not promised** for a cache that is no
+    /// source: what comes to that later wakes nobody before the next resync.
     pub fn watches<K: Shape>(
         self,
         cache: &Cache<K>,
@@ -162,6 +171,15 @@ impl Controller {
     /// Keys that such changes wake go before all others: somebody waits.
     pub fn urgent_if(mut self, predicate: impl Into<Predicate>) -> Self {
         self.urgent = Some(predicate.into());
+        self
+    }
+
+    /// A kind it brings along: `KindDefinitionSpec::of::<Greeter>()`, with rules added where a type cannot say them. The manager
+    /// defines it when it starts, as [`crate::ensure::ensure_kind`] does, and waits for caches after that.
+    ///
+    /// Every replica does so, before it holds a lease: of two versions of a program, the one that started last has defined it.
+    pub fn defines(mut self, definition: KindDefinitionSpec) -> Self {
+        self.definitions.push(definition);
         self
     }
 

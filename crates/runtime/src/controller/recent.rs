@@ -20,12 +20,14 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         Self { young: HashMap::new(), old: HashMap::new(), half_max: (entries_max / 2).max(1) }
     }
 
-    pub fn put(&mut self, key: K, value: V) {
+    /// True if others were forgotten for it.
+    pub fn put(&mut self, key: K, value: V) -> bool {
         self.old.remove(&key);
         self.young.insert(key, value);
-        if self.young.len() >= self.half_max {
-            self.old = std::mem::take(&mut self.young);
+        if self.young.len() < self.half_max {
+            return false;
         }
+        !std::mem::replace(&mut self.old, std::mem::take(&mut self.young)).is_empty()
     }
 
     pub fn get(&self, key: &K) -> Option<&V> {

@@ -29,9 +29,9 @@ use super::run::{Phase, Run};
 /// **Does not promise** to stop code that never awaits, nor that every state of an object is seen.
 pub trait Reconciler: Send + Sync + 'static {
     /// Everything the plan is made from.
-    type Observed: Send;
+    type Observed: Send + Sync;
     /// What is to be done, so exact that doing it needs no further choice. Two plans that say the same are serialised to the
-    /// same JSON: use ordered maps.
+    /// same JSON: use ordered maps. What was seen is no part of it: `execute` is given that, too.
     type Plan: Serialize + Send;
 
     /// Reads what there is. None: the object is gone, and nothing is left to do.
@@ -43,10 +43,11 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Decides. Pure: no clock, no randomness, no IO.
     fn plan(&self, observed: &Self::Observed) -> Self::Plan;
 
-    /// Does it.
+    /// Does it. `observed` is what the plan was made from: what writes prove themselves by, and are compared with.
     fn execute(
         &self,
         run: &Run,
+        observed: &Self::Observed,
         plan: Self::Plan,
     ) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
@@ -82,11 +83,9 @@ impl<R: Reconciler> Work for R {
             };
             run.enter(Phase::Plan);
             let plan = self.plan(&observed);
-            // What was read is often large, and of no more use.
-            drop(observed);
             let fingerprint = fingerprint(&plan);
             run.enter(Phase::Execute);
-            let action = self.execute(run, plan).await?;
+            let action = self.execute(run, &observed, plan).await?;
             Ok(Finished { action, fingerprint })
         })
     }

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use setpoint_client::Client;
 use setpoint_types::kinds::Cause;
-use setpoint_types::object::ObjectReference;
+use setpoint_types::object::{Fence, ObjectReference};
 use setpoint_types::{Epoch, Generation, ObjectKey, Revision, Timestamp, Uid};
+use tokio::time::timeout;
 
-use crate::cache::{Expectations, Key};
-use crate::informer::Informers;
+use super::error::ReconcileError;
+use super::wakes::Woken;
+use crate::cache::{Ended, Expectations, Joint, Key};
+use crate::informer::{Informers, JointOf};
 use crate::recorder::{Draft, Grounds, Note, Recorder};
 use crate::trace::TraceContext;
 
@@ -28,7 +31,10 @@ pub struct Run {
     attempt: u32,
     now: Timestamp,
     client: Client,
-    wake: Option<Wake>,
+    woken: Woken,
+    /// How long other caches are waited for.
+    visible_within: Duration,
+    fence: Option<Fence>,
     trace: TraceContext,
     /// What is known of the object when the run begins.
     known: Known,
@@ -124,6 +130,22 @@ impl Writes {
     }
 }
 
+/// Why there is no joint snapshot for a run.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("the caches have not come to revision {wanted} within {waited:?}: the slowest is at {reached}")]
+    Behind { wanted: Revision, reached: Revision, waited: Duration },
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}
+
+/// It may go better later, when the caches are further.
+impl From<SnapshotError> for ReconcileError {
+    fn from(error: SnapshotError) -> Self {
+        Self::retry(error)
+    }
+}
+
 /// What a run is made of.
 pub(super) struct Start {
     pub key: Key,
@@ -133,7 +155,9 @@ pub(super) struct Start {
     pub now: Timestamp,
     /// Fenced, with its manager.
     pub client: Client,
-    pub wake: Option<Wake>,
+    pub woken: Woken,
+    pub visible_within: Duration,
+    pub fence: Option<Fence>,
     pub known: Known,
     pub telling: Telling,
     pub expectations: Arc<Expectations>,
@@ -144,7 +168,7 @@ impl Run {
         let object = start.key.of_kind(&start.kind);
         let writes = Arc::<Writes>::default();
         let client = writes.watch(&start.client, Some((start.expectations, object.clone())));
-        let trace = trace(start.wake.as_ref(), &client);
+        let trace = trace(start.woken.wake.as_ref(), &client);
         Self {
             key: start.key,
             object,
@@ -152,7 +176,9 @@ impl Run {
             attempt: start.attempt,
             now: start.now,
             client: client.with_trace(&trace.to_string()),
-            wake: start.wake,
+            woken: start.woken,
+            visible_within: start.visible_within,
+            fence: start.fence,
             trace,
             known: start.known,
             telling: Some(start.telling),
@@ -172,7 +198,9 @@ impl Run {
             attempt: 1,
             now,
             client: writes.watch(client, None),
-            wake: None,
+            woken: Woken::default(),
+            visible_within: Duration::ZERO,
+            fence: None,
             trace: trace(None, client),
             known: Known::default(),
             telling: None,
@@ -209,9 +237,39 @@ impl Run {
         &self.client
     }
 
+    /// The lease under which it runs, and at which epoch; none without an election.
+    ///
+    /// Its client's writes carry it by themselves. Something outside of the cluster is fenced by hand: let it keep the highest epoch it
+    /// has seen of this lease, and refuse what comes with a lower one. Epochs of a lease only grow. `examples/dns-records` does so.
+    pub fn fence(&self) -> Option<&Fence> {
+        self.fence.as_ref()
+    }
+
     /// What made it run, if that is known. For records only.
     pub fn cause(&self) -> Option<&Wake> {
-        self.wake.as_ref()
+        self.woken.wake.as_ref()
+    }
+
+    /// Whatever made it run is not later than this revision: look from here on, and nothing of it is missed. A cache that is a source
+    /// of the controller has it by itself; another may be behind ([`crate::cache::Cache::at_least`]).
+    pub fn not_before(&self) -> Revision {
+        self.woken.not_before
+    }
+
+    /// Several caches at one revision, which is not before whatever made it run:
+    /// `run.snapshot(&informers.joint().with(&pools).with(&parts)).await?`.
+    ///
+    /// Waits until all of them have come so far: at the latest for the next bookmark of the slowest, while its stream is well, and
+    /// no longer than `visible_within_ms` of the controller's settings. Outside of a controller it does not wait.
+    pub async fn snapshot(&self, of: &JointOf) -> Result<Joint, SnapshotError> {
+        let (wanted, waited) = (self.not_before(), self.visible_within);
+        match timeout(waited, of.snapshot_at_least(wanted)).await {
+            Ok(joint) => Ok(joint?),
+            Err(_) => {
+                let reached = of.revision().unwrap_or_default();
+                Err(SnapshotError::Behind { wanted, reached, waited })
+            }
+        }
     }
 
     /// The trace it is part of: that of the change which made it run. Its client's requests carry it.
@@ -241,7 +299,7 @@ impl Run {
     /// What this run decides by, to begin a decision record with: `run.grounds().decide("Place")`.
     pub fn grounds(&self) -> Grounds {
         let telling = self.telling.as_ref();
-        let cause = self.wake.as_ref().map(|wake| {
+        let cause = self.woken.wake.as_ref().map(|wake| {
             let ObjectKey { kind, namespace, name } = wake.object.clone();
             let object = Some(ObjectReference { kind, namespace, name, uid: Uid::default() });
             Cause { trigger: "Changed".to_owned(), object, revision: wake.revision }

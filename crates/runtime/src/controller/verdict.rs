@@ -108,6 +108,11 @@ pub(super) fn judge(ending: &Ending, failures: u32, options: &Options) -> Verdic
         Ending::Failed(ReconcileError::NotHolder) => {
             verdict(Outcome::Failed, Label::NotHolder, Standing::Unchanged)
         }
+        Ending::Failed(error @ ReconcileError::Retry { not_before: Some(wait), .. }) => {
+            // No server means days.
+            let outcome = Outcome::FailedFor((*wait).min(options.requeue_max()));
+            Verdict { outcome, ..failed(Label::Retry, error.chain()) }
+        }
         Ending::Failed(error @ (ReconcileError::Retry { .. } | ReconcileError::Vanished { .. })) => {
             failed(Label::Retry, error.chain())
         }
@@ -161,6 +166,16 @@ mod tests {
             assert!(verdict.dropped && verdict.outcome == Outcome::Failed);
             assert!(matches!(verdict.standing, Standing::Stalled { .. }));
         }
+    }
+
+    #[test]
+    fn a_server_that_says_when_to_come_back_is_not_asked_before() {
+        let busy = |seconds| {
+            let wait = Duration::from_secs(seconds);
+            judged(Ending::Failed(ReconcileError::retry_after(wait, "busy")), 0).outcome
+        };
+        assert_eq!(busy(7), Outcome::FailedFor(Duration::from_secs(7)));
+        assert_eq!(busy(u64::MAX), Outcome::FailedFor(Duration::from_secs(24 * 60 * 60)));
     }
 
     #[test]

@@ -85,6 +85,7 @@ impl Workshop {
             client = client.with_fence(fence.clone());
         }
         let known = self.entry(running.key()).and_then(|entry| entry.metadata().ok());
+        let woken = self.feed.take_woken(running.key(), running.failures() > 0);
         let run = Run::new(Start {
             key: (**running.key()).clone(),
             kind: self.feed.primary.kind.clone(),
@@ -92,7 +93,9 @@ impl Workshop {
             attempt: running.failures().saturating_add(1),
             now: self.clock.now(),
             client,
-            wake: self.feed.take_wake(running.key()),
+            woken,
+            visible_within: self.options.visible_within(),
+            fence: hold.fence.clone(),
             known: known.map(|it| Known { uid: it.uid, generation: it.generation }).unwrap_or_default(),
             telling: Telling {
                 recorder: self.recorder.clone(),

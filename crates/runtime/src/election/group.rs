@@ -80,7 +80,7 @@ pub enum Effect {
     Part(Part),
 }
 
-/// The leases of one process. Feed it what happens, do what it says.
+/// The leases of one process. Feed it what happens, do what it says. What it guarantees is said at [`crate::election::Shards`].
 #[derive(Clone, Debug)]
 pub struct Group {
     options: Options,

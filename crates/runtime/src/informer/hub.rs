@@ -140,6 +140,13 @@ impl Informers {
         of_kind.map(|shared| shared.position().unwrap_or_default()).min()
     }
 
+    /// Kinds of caches that have no first state yet.
+    pub(crate) fn unsynced(&self) -> BTreeSet<Arc<str>> {
+        let informers = self.hub.informers.lock();
+        let unsynced = informers.values().filter(|shared| shared.position().is_none());
+        unsynced.map(|shared| shared.kind.clone()).collect()
+    }
+
     /// Every kind that is cached.
     pub(crate) fn kinds(&self) -> BTreeSet<Arc<str>> {
         self.hub.informers.lock().values().map(|shared| shared.kind.clone()).collect()
@@ -192,7 +199,11 @@ impl Drop for Hub {
     }
 }
 
-/// Which caches are to be seen together.
+/// Which caches are to be seen together. Can be made once and kept.
+///
+/// **Guarantees**: each snapshot has all of them at one revision, and is not older than the one before it, unless the cluster
+/// was restored from a backup.
+/// **Assumes** that they are of the same [`Informers`]. **Does not promise** to be current: it is as old as the slowest of them.
 #[must_use]
 pub struct JointOf {
     hub: Arc<Hub>,
@@ -218,8 +229,8 @@ impl JointOf {
 
     /// The same as soon as there is one: at the latest with the next bookmark of the slowest kind, while its stream is well.
     ///
-    /// It is as old as the slowest cache, and may be from before the change that woke a run: decide by
-    /// [`JointOf::snapshot_at_least`] the revision of the cache that the change came from, or the change is missed.
+    /// It is as old as the slowest cache, and may be from before the change that woke a run: within one, ask
+    /// [`crate::Run::snapshot`], or the change is missed.
     pub async fn snapshot(&self) -> Result<Joint, Ended> {
         self.snapshot_at_least(Revision::NONE).await
     }

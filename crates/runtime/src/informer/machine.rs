@@ -2,7 +2,10 @@
 //!
 //! It begins with the whole state and goes on with changes. A stream that breaks or stalls is resumed after the last revision
 //! that is known to be complete; the whole state is asked for again only when the server no longer keeps what comes next. Until
-//! it is there, the cache stays as it was.
+//! it is there, the cache stays as it was. A stream that is silent is given up, later each time, so that a slow server is waited for
+//! in the end.
+
+use std::time::Duration;
 
 use setpoint_api::raw::ReceivedEvent;
 use setpoint_api::setpoint::v1::watch_event::Type;
@@ -87,6 +90,9 @@ pub enum Effect {
     Apply(Vec<ReceivedEvent>, Revision),
 }
 
+/// Doublings of the time that a silent stream is given, so that the last is some ten minutes by default.
+const PATIENCE_MAX: u32 = 6;
+
 /// So many nodes in a row must be behind before it is believed of the cluster.
 const BEHIND_MAX: u32 = 8;
 
@@ -111,6 +117,10 @@ enum State {
 }
 
 /// One informer. Feed it what happens, do what it says.
+///
+/// **Guarantees**: whatever happens to streams, what it lets the cache take in is in order and without a gap (R1); and a server that
+/// speaks within some ten minutes of being asked is listened to in the end. **Assumes** that effects are done in order, and that a
+/// stream sends whole revisions (O1).
 #[derive(Debug)]
 pub struct Machine {
     settings: InformerSettings,
@@ -122,6 +132,8 @@ pub struct Machine {
     relist: Option<Relist>,
     failures: u32,
     behind: u32,
+    /// Streams in a row that were given up for their silence, since one was listened to.
+    stalls: u32,
 }
 
 impl Machine {
@@ -134,6 +146,7 @@ impl Machine {
             relist: Some(Relist::Start),
             failures: 0,
             behind: 0,
+            stalls: 0,
         }
     }
 
@@ -147,10 +160,14 @@ impl Machine {
             State::Waiting { until } => until,
             // The client has the same deadline; this is for one that does not keep it.
             State::Opening { since } => since + 2 * self.settings.open_timeout,
-            State::Receiving { heard, .. } | State::Following { heard, .. } => {
-                heard + self.settings.stalled_after
-            }
+            State::Receiving { heard, .. } | State::Following { heard, .. } => heard + self.patience(),
         }
+    }
+
+    /// How long a stream may be silent. Longer each time in a row: what is slow, and not dead, comes to speak in the end, also if there
+    /// is nobody else to ask.
+    fn patience(&self) -> Duration {
+        self.settings.stalled_after * 2u32.pow(self.stalls.min(PATIENCE_MAX))
     }
 
     /// `fraction` is random, from 0 to 1: informers that lost their streams together do not come back together.
@@ -186,7 +203,9 @@ impl Machine {
             };
             return vec![Effect::Open(self.stream, start)];
         }
+        let was_open = !matches!(self.state, State::Opening { .. });
         self.retire(now, fraction);
+        self.stalls = self.stalls.saturating_add(u32::from(was_open));
         vec![Effect::Close { stalled: true }]
     }
 
@@ -211,7 +230,7 @@ impl Machine {
         let changes = events.split_off(end + 1);
         let at = events.pop().map_or(Revision::NONE, |bookmark| Revision::new(bookmark.revision));
         self.state = State::Following { since, heard: now };
-        (self.position, self.relist, self.behind) = (Some(at), None, 0);
+        (self.position, self.relist, self.behind, self.stalls) = (Some(at), None, 0, 0);
         let mut effects = vec![Effect::Stage(events), Effect::Finish(at)];
         effects.extend(self.follow(changes));
         effects
@@ -221,7 +240,7 @@ impl Machine {
     fn follow(&mut self, events: Vec<ReceivedEvent>) -> Option<Effect> {
         let position = self.position.unwrap_or_default();
         let reached = events.iter().map(|event| Revision::new(event.revision)).max().unwrap_or_default();
-        self.behind = 0;
+        (self.behind, self.stalls) = (0, 0);
         if reached <= position {
             return None;
         }
@@ -249,7 +268,7 @@ impl Machine {
     fn retire(&mut self, now: Instant, fraction: f64) {
         let lasted = match self.state {
             State::Following { since, .. } => now.saturating_duration_since(since),
-            _ => std::time::Duration::ZERO,
+            _ => Duration::ZERO,
         };
         if lasted >= self.settings.healthy_after {
             self.failures = 0;
@@ -266,5 +285,59 @@ impl Machine {
         self.relist = Some(self.relist.unwrap_or(Relist::Expired));
         self.retire(now, fraction);
         vec![Effect::Close { stalled: false }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use setpoint_api::setpoint::v1 as pb;
+
+    use super::*;
+
+    fn whole_state(at: u64) -> Vec<ReceivedEvent> {
+        let end = pb::WatchEvent {
+            r#type: Type::Bookmark.into(),
+            revision: at,
+            initial_state_end: true,
+            ..Default::default()
+        };
+        vec![ReceivedEvent::read(&end.encode_to_vec().into()).expect("as it was made")]
+    }
+
+    /// Lets time pass until it is ticked, and tells what it does then.
+    fn tick(machine: &mut Machine, now: &mut Instant) -> Vec<Effect> {
+        *now = machine.wake_at();
+        machine.step(Input::Tick, *now, 0.5)
+    }
+
+    /// A server whose streams are silent for so long at first: how many it takes until one speaks.
+    fn streams_until_spoken_to(machine: &mut Machine, now: &mut Instant, silence: Duration) -> u32 {
+        for count in 1..100 {
+            let effects = tick(machine, now);
+            let Some(Effect::Open(stream, _)) = effects.first() else { panic!("{effects:?}") };
+            let (stream, opened) = (*stream, *now);
+            machine.step(Input::Opened(stream), *now, 0.5);
+            if machine.wake_at() > opened + silence {
+                *now = opened + silence;
+                machine.step(Input::Answer(stream, whole_state(5)), *now, 0.5);
+                return count;
+            }
+            tick(machine, now);
+        }
+        panic!("never");
+    }
+
+    #[test]
+    fn a_server_that_is_slow_to_speak_is_waited_for_in_the_end() {
+        let (settings, mut now) = (InformerSettings::default(), Instant::now());
+        for (silence, streams) in [(5, 1), (15, 2), (60, 4), (600, 7)] {
+            let mut machine = Machine::new(settings, now);
+            let silence = Duration::from_secs(silence);
+            assert_eq!(streams_until_spoken_to(&mut machine, &mut now, silence), streams, "{silence:?}");
+            assert_eq!(machine.position(), Some(Revision::new(5)));
+            // From then on silence is noticed as soon as ever.
+            assert_eq!(machine.wake_at(), now + settings.stalled_after);
+        }
     }
 }

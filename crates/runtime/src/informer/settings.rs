@@ -12,7 +12,8 @@ pub struct InformerSettings {
     /// Of a quiet stream the server sends a bookmark this often. It is how long a joint snapshot and `at_least` wait for a kind
     /// to which nothing happens. No less than 100 ms.
     pub bookmarks: Duration,
-    /// A stream from which nothing came for so long, not even a bookmark, is given up, and gone on with elsewhere.
+    /// A stream from which nothing came for so long, not even a bookmark, is given up, and gone on with elsewhere. Twice as long for
+    /// the next if nothing was heard in between, up to 64 times: a server that is slow to begin is waited for in the end.
     pub stalled_after: Duration,
     /// Opening a stream may take so long, with all attempts of the client.
     pub open_timeout: Duration,

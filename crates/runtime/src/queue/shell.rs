@@ -259,7 +259,7 @@ impl<K> Shared<K> {
             (worked, state.core.has_more(), state.short_of_room > 0, state.core.is_drained())
         };
         self.counters.work_duration.observe(worked.as_secs_f64());
-        if outcome == Outcome::Failed {
+        if matches!(outcome, Outcome::Failed | Outcome::FailedFor(_)) {
             self.counters.failures.inc();
         }
         if more {

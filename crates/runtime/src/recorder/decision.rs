@@ -64,6 +64,9 @@ impl Grounds {
 }
 
 /// A decision that is being written down. Lists keep their first entries, as many as the kind allows.
+///
+/// **Guarantees**: [`Draft::into_transaction`] records it if and only if its effect is done. **Does not promise** that one that is only told is
+/// ever stored: a process may end before.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "nothing is recorded before it is told, or committed"]
 pub struct Draft {

@@ -17,7 +17,7 @@ use crate::ensure::digest;
 /// Out of how many the sample is counted.
 const SAMPLE_OF: u32 = 10_000;
 
-/// The policy. Cheap to clone; clones share the switch.
+/// The policy. Cheap to clone; clones share the switch. **Guarantees** that what was refused or could not be placed is kept in full.
 #[derive(Clone, Debug)]
 pub struct Detail {
     priority_tenants: Arc<BTreeSet<String>>,

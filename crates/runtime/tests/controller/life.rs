@@ -8,6 +8,7 @@ use setpoint_runtime::{
     Action, Controller, ControllerSettings, Manager, ManagerError, ManagerSettings, Predicate, Reconciler,
     Run,
 };
+use setpoint_types::kinds::KindDefinitionSpec;
 use tokio::time::{Instant, sleep};
 
 use crate::rig::{KIND, Result, Rig, Setup, object};
@@ -25,7 +26,7 @@ impl Reconciler for Nothing {
 
     fn plan(&self, (): &()) {}
 
-    async fn execute(&self, _: &Run, (): ()) -> Result {
+    async fn execute(&self, _: &Run, (): &(), (): ()) -> Result {
         Ok(Action::Done)
     }
 }
@@ -120,4 +121,23 @@ async fn if_a_part_dies_all_ends_with_an_error() {
     ready.wait_for(|ready| !ready).await.expect("it is told");
     let ended = rig.stop().await;
     assert!(matches!(ended, Err(ManagerError::Informers)), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kind_that_a_controller_brings_along_is_defined_before_it_is_ready() {
+    let store = Store::default();
+    store.down(true);
+    let later = store.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(40)).await;
+        assert!(later.asked().is_empty(), "nobody was reached");
+        later.down(false);
+    });
+    let build = |_: &Informers, controller: Controller| {
+        controller.defines(KindDefinitionSpec::of::<setpoint_types::kinds::Workload>())
+    };
+    let rig = Rig::with(Setup::default(), &store, build, |_, _| Box::pin(async { Ok(Action::Done) })).await;
+    let asked: Vec<_> = store.asked().into_iter().map(|it| (it.method, it.name, it.manager)).collect();
+    assert_eq!(asked, [("apply", "workloads".to_owned(), "rig".to_owned())]);
+    rig.stop().await.expect("in order");
 }

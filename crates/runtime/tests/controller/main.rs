@@ -6,10 +6,12 @@
 //! - `writes`: read your writes
 //! - `shards`: under election
 //! - `circles`: what goes in circles is noticed
+//! - `http`: what a manager shows of itself
 //! - `life`: start, shutdown, and what must not be added
 
 mod circles;
 mod faults;
+mod http;
 mod leases;
 mod life;
 mod rig;

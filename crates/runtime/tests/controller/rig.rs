@@ -63,8 +63,6 @@ struct Actor {
 struct Plan {
     spec: Value,
     parts: Vec<String>,
-    #[serde(skip)]
-    seen: Seen,
 }
 
 impl Reconciler for Actor {
@@ -91,11 +89,11 @@ impl Reconciler for Actor {
     fn plan(&self, seen: &Seen) -> Plan {
         assert!(self.panics_in != Some("plan"), "as the test wants it");
         let (spec, parts) = (seen.object.spec.clone(), seen.parts.clone());
-        Plan { spec, parts, seen: seen.clone() }
+        Plan { spec, parts }
     }
 
-    async fn execute(&self, run: &Run, plan: Plan) -> Result {
-        (self.act)(run, plan.seen).await
+    async fn execute(&self, run: &Run, seen: &Seen, _: Plan) -> Result {
+        (self.act)(run, seen.clone()).await
     }
 }
 

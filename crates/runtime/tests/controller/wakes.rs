@@ -1,7 +1,9 @@
 //! What makes a key run.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_runtime::cache::{Delta, Key};
 use setpoint_runtime::informer::{Informers, Selection};
@@ -217,4 +219,62 @@ async fn what_somebody_waits_for_goes_before_all_else() {
     object(&store, "vip", 1);
     rig.ran(3).await;
     assert_eq!(rig.began()[2].name, "vip");
+}
+
+/// A controller that looks at its object and its parts together, and notes the revision of each look with what woke it.
+async fn looking(store: &Store) -> (Rig, Arc<Mutex<Vec<(u64, u64)>>>) {
+    let (joint, looks) = (Arc::new(OnceLock::new()), Arc::new(Mutex::new(Vec::new())));
+    let (made, noted) = (joint.clone(), looks.clone());
+    let build = move |informers: &Informers, controller: Controller| {
+        let [objects, parts] =
+            [KIND, PART].map(|kind| informers.dynamic(kind, true, Selection::everywhere()));
+        made.set(informers.joint().with(&objects).with(&parts)).ok().expect("it is built once");
+        controller
+    };
+    let rig = Rig::with(Setup::default(), store, build, move |run, _| {
+        let (joint, noted) = (joint.clone(), noted.clone());
+        Box::pin(async move {
+            let snapshot = run.snapshot(joint.get().expect("it was built")).await?;
+            noted.lock().push((run.not_before().get(), snapshot.revision().get()));
+            Ok(Action::Done)
+        })
+    });
+    (rig.await, looks)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_joint_snapshot_of_a_run_is_not_before_what_woke_it() {
+    let store = Store::default();
+    object(&store, "a", 1);
+    let (mut rig, looks) = looking(&store).await;
+    rig.ran(1).await;
+    settle().await;
+    store.hold(PART, true);
+    let changed = object(&store, "a", 2);
+    rig.ran(2).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(looks.lock().len(), 1, "the parts are behind what woke it");
+    store.hold(PART, false);
+    sleep(Duration::from_secs(5)).await;
+    let (not_before, seen) = looks.lock()[1];
+    assert_eq!(not_before, changed);
+    assert!(seen >= changed, "{seen} is before {changed}");
+    assert_eq!(rig.runs("a"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn caches_that_stay_behind_fail_the_run_and_a_later_one_sees_what_woke_it() {
+    let store = Store::default();
+    object(&store, "a", 1);
+    let (mut rig, looks) = looking(&store).await;
+    rig.ran(1).await;
+    settle().await;
+    store.hold(PART, true);
+    let changed = object(&store, "a", 2);
+    rig.ran(3).await;
+    assert_eq!((rig.began()[2].attempt, looks.lock().len()), (2, 1), "it waits for half a minute, and fails");
+    store.hold(PART, false);
+    sleep(Duration::from_secs(600)).await;
+    let (_, seen) = looks.lock()[1];
+    assert!(seen >= changed, "{seen} is before {changed}");
 }

@@ -31,6 +31,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         3 => Just(Outcome::Done),
         3 => Just(Outcome::Failed),
+        1 => (0u64..5_000).prop_map(|ms| Outcome::FailedFor(Duration::from_millis(ms))),
         1 => (0u64..500).prop_map(|ms| Outcome::After(Duration::from_millis(ms))),
     ]
 }

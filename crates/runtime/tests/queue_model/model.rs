@@ -211,7 +211,8 @@ impl Model {
         let known = self.keys.get_mut(&key).expect("it ran");
         let run = known.running.take().expect("it ran");
         match outcome {
-            Outcome::Failed => self.failed(key, run, random),
+            Outcome::Failed => self.failed(key, run, random, Duration::ZERO),
+            Outcome::FailedFor(least) => self.failed(key, run, random, least),
             Outcome::Done | Outcome::After(_) => {
                 let (owed, on_time) = (std::mem::take(&mut known.owed), known.on_time);
                 let wish = match outcome {
@@ -228,7 +229,7 @@ impl Model {
     }
 
     /// The wait follows from the random number; it is checked against what it may be.
-    fn failed(&mut self, key: usize, run: Run, random: u64) {
+    fn failed(&mut self, key: usize, run: Run, random: u64, least: Duration) {
         let settings = &self.settings;
         let known = self.keys.get_mut(&key).expect("it ran");
         if !run.early {
@@ -238,11 +239,12 @@ impl Model {
             let factor = u64::from(settings.backoff_factor).saturating_pow(known.failures - 1);
             let full = settings.backoff_first_ms.saturating_mul(factor).min(settings.backoff_max_ms);
             let full = Duration::from_millis(full);
-            let least = full * (100 - settings.backoff_jitter_percent) / 100;
-            assert!(known.delay <= full && known.delay >= least, "Q4: {:?} of {full:?}", known.delay);
+            let shortest = full * (100 - settings.backoff_jitter_percent) / 100;
+            assert!(known.delay <= full && known.delay >= shortest, "Q4: {:?} of {full:?}", known.delay);
         }
         let calm = known.delay.as_nanos() as u64 * u64::from(settings.event_wait_percent) / 100;
-        known.calm_until = self.now.after(Duration::from_nanos(calm));
+        known.calm_until = self.now.after(Duration::from_nanos(calm).max(least));
+        known.retry_at = known.retry_at.max(self.now.after(least));
         known.wish = Some(known.retry_at);
     }
 

@@ -24,15 +24,16 @@ use crate::read::View;
 use crate::verdict::{Committed, Found, Rejection, Response, Verdict};
 
 impl Step<'_> {
-    pub(super) fn commit(&mut self, commit: &Commit, term: u64) -> Result<Verdict, EngineFailure> {
-        if let Some(done) = self.repeated(commit) {
+    pub(super) fn commit(&mut self, mut commit: Commit, term: u64) -> Result<Verdict, EngineFailure> {
+        if let Some(done) = self.repeated(&commit) {
             return Ok(done.map(Response::Commit));
         }
-        let plan = match self.before().decide(commit, term)? {
+        let author = commit.author.take();
+        let plan = match self.before().decide(&commit, term)? {
             Ok(plan) => plan,
             Err(rejection) => return Ok(Err(rejection)),
         };
-        let changed = self.carry_out(commit, &plan, term);
+        let changed = self.carry_out(&commit, author, &plan, term);
         let committed = Committed { revision: self.state.revision, changed, repeated: false };
         if let Some(operation) = &commit.operation {
             let Committed { revision, changed, .. } = committed;
@@ -54,9 +55,9 @@ impl Step<'_> {
     }
 
     /// Changes what the plan found possible; says whether that was anything.
-    fn carry_out(&mut self, commit: &Commit, plan: &Plan<'_>, term: u64) -> bool {
+    fn carry_out(&mut self, commit: &Commit, author: Option<Author>, plan: &Plan<'_>, term: u64) -> bool {
         let time = self.state.stamp;
-        let author = commit.author.as_ref().map(|author| Arc::new(Author { time, ..author.clone() }));
+        let author = author.map(|author| Arc::new(Author { time, ..author }));
         let mut write = Write::after(self.state).by(author);
         for lease in &plan.revoked {
             self.drop_lease(&mut write, *lease);

@@ -26,7 +26,7 @@ pub enum Fault {
     /// Watches break, with what was on its way.
     Cut,
     /// From now on watches, and reads that allow it, are behind by so long. Beyond the patience of an informer with a silent stream
-    /// (10 s) it is a hold without an end.
+    /// (10 s at first, and longer each time) it takes several streams until one is heard.
     Lag(Duration),
     /// Watches break and cannot be opened for so long; by then history is compacted, and what happened meanwhile is never seen.
     Miss(Duration),

@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 /// What is left of the life of a process that has seen its last answer: nothing it asks for meanwhile is heard.
 const LAST_BREATH: Duration = Duration::from_millis(1);
 
-/// A process that can end at any moment. Nothing it sends afterwards arrives, and nothing reaches it.
+/// A process that can end at any moment. **Guarantees**: nothing it sends afterwards arrives, and nothing reaches it. **Does not promise**
+/// that its tasks end: that is for whoever started them.
 #[derive(Clone)]
 pub struct Process {
     client: Client,

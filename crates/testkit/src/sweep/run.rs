@@ -83,9 +83,10 @@ impl Run<'_> {
 
     fn start(&mut self) {
         for number in 0..self.scenario.replicas {
-            let (faults, name) = match number {
-                0 => (self.faults.clone(), CONTROLLER.to_owned()),
-                _ => (Faults::new(&self.world, &Plan::default()), format!("standby-{number}")),
+            let name = if number == 0 { CONTROLLER.to_owned() } else { format!("standby-{number}") };
+            let faults = match number == self.scenario.faulty {
+                true => self.faults.clone(),
+                false => Faults::new(&self.world, &Plan::default()),
             };
             let program = self.scenario.program.clone();
             self.replicas.push(tokio::spawn(keep_running(program, faults, name, self.stop.clone())));

@@ -21,7 +21,10 @@ pub(super) type Allowed = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 
 /// A controller and what it is to do, to be run again and again.
 ///
-/// Everything the checks look at is what the store holds; what the controller thinks of itself does not count.
+/// **Assumes** that the program keeps nothing outside of the store and of what the scenario empties in its setup, takes time from tokio's clock
+/// and the date from [`crate::now`], and that steps and checks do not depend on the way.
+///
+/// **Does not promise** to see what the controller thinks of itself: everything the checks look at is what the store holds.
 #[derive(Clone)]
 pub struct Scenario {
     pub(super) program: Program,
@@ -33,6 +36,7 @@ pub struct Scenario {
     pub(super) allowed: Vec<Allowed>,
     pub(super) limits: Limits,
     pub(super) replicas: usize,
+    pub(super) faulty: usize,
 }
 
 /// How far a sweep goes. Times are of the clock that is held: they cost little.
@@ -89,6 +93,7 @@ impl Scenario {
             allowed: Vec::new(),
             limits: Limits::default(),
             replicas: 1,
+            faulty: 0,
         }
     }
 
@@ -151,11 +156,19 @@ impl Scenario {
         self
     }
 
-    /// So many processes of the controller run at a time. What goes wrong goes wrong for the first of them; their writes are stamped
-    /// `user:controller`, `user:standby-1` and so on.
+    /// So many processes of the controller run at a time. What goes wrong goes wrong for the first of them, unless
+    /// [`Scenario::faulty`] says for which; their writes are stamped `user:controller`, `user:standby-1` and so on.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas.max(1);
+        self
+    }
+
+    /// What goes wrong goes wrong for this one of the replicas, counted from 0. The first one is the first to ask for its leases: faults
+    /// of others are those of a standby, until the first gives them up.
+    #[must_use]
+    pub fn faulty(mut self, replica: usize) -> Self {
+        self.faulty = replica;
         self
     }
 

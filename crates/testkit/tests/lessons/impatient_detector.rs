@@ -58,7 +58,12 @@ impl Reconciler for Reaper {
         is_silent(part.status.as_ref(), *now)
     }
 
-    async fn execute(&self, run: &Run, suspected: bool) -> Result<Action, ReconcileError> {
+    async fn execute(
+        &self,
+        run: &Run,
+        _: &Self::Observed,
+        suspected: bool,
+    ) -> Result<Action, ReconcileError> {
         let api = run.client().api::<Part>();
         if suspected
             && let Some(part) = api.find(run.key().name()).await?

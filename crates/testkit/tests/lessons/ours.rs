@@ -7,7 +7,7 @@ use setpoint_runtime::ensure::{
     Adopt, Deletion, Owner, ensure_child, ensure_deleted, ensure_status, name_for,
 };
 use setpoint_runtime::finalizer::{Finalizer, Guarded};
-use setpoint_runtime::informer::{Informers, Selection};
+use setpoint_runtime::informer::{JointOf, Selection};
 use setpoint_runtime::{
     Action, Controller, Manager, ManagerSettings, ReconcileError, Reconciler, Run, WallClock,
 };
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::stage::{Part, Pool, PoolStatus, part};
 
 struct Pools {
-    informers: Informers,
+    joint: JointOf,
     pools: Cache<Pool>,
     parts: Cache<Part>,
     finalizer: Finalizer,
@@ -29,10 +29,6 @@ struct Observed {
 
 #[derive(Serialize)]
 struct Plan {
-    #[serde(skip)]
-    pool: Typed<Pool>,
-    #[serde(skip)]
-    parts: Vec<Typed<Part>>,
     missing: Vec<u32>,
     surplus: Vec<usize>,
     ready: u32,
@@ -43,11 +39,7 @@ impl Reconciler for Pools {
     type Plan = Plan;
 
     async fn observe(&self, run: &Run) -> Result<Option<Observed>, ReconcileError> {
-        // A joint moment is as old as the slowest cache: it must not be older than what woke the key, or that would be missed.
-        let newest = self.pools.revision().max(self.parts.revision()).unwrap_or_default();
-        let joint = self.informers.joint().with(&self.pools).with(&self.parts);
-        let moment = joint.snapshot_at_least(newest).await;
-        let moment = moment.map_err(ReconcileError::retry)?;
+        let moment = run.snapshot(&self.joint).await?;
         let (Some(pools), Some(parts)) = (moment.of(&self.pools), moment.of(&self.parts)) else {
             return Ok(None);
         };
@@ -64,19 +56,19 @@ impl Reconciler for Pools {
             wanted.clone().filter(|slot| !parts.iter().any(|part| part.spec.slot == *slot)).collect();
         let surplus = (0..parts.len()).filter(|place| !wanted.contains(&parts[*place].spec.slot)).collect();
         let ready = pool.spec.size;
-        Plan { pool: pool.clone(), parts: parts.clone(), missing, surplus, ready }
+        Plan { missing, surplus, ready }
     }
 
-    async fn execute(&self, run: &Run, plan: Plan) -> Result<Action, ReconcileError> {
+    async fn execute(&self, run: &Run, seen: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
         let (pools, parts) = (run.client().api::<Pool>(), run.client().api::<Part>());
         let clean_up = async {
-            for part in &plan.parts {
+            for part in &seen.parts {
                 ensure_deleted(&parts, part, Deletion::default()).await?;
             }
             Ok::<(), ReconcileError>(())
         };
-        let mut pool = match self.finalizer.guard(&pools, &plan.pool, clean_up).await? {
-            Guarded::Held { added } => added.object.unwrap_or(plan.pool.clone()),
+        let mut pool = match self.finalizer.guard(&pools, &seen.pool, clean_up).await? {
+            Guarded::Held { added } => added.object.unwrap_or(seen.pool.clone()),
             Guarded::Cleaned { .. } | Guarded::Going => return Ok(Action::Done),
         };
         let owner = Owner::of(&pool);
@@ -85,12 +77,12 @@ impl Reconciler for Pools {
             ensure_child(&parts, &owner, None, wanted, &Adopt::Never).await?;
         }
         for place in &plan.surplus {
-            ensure_deleted(&parts, &plan.parts[*place], Deletion::default()).await?;
+            ensure_deleted(&parts, &seen.parts[*place], Deletion::default()).await?;
         }
-        let seen = pool.clone();
+        let guarded = pool.clone();
         let before = pool.status.take().unwrap_or_default();
         pool.status = Some(PoolStatus { ready: plan.ready, ..before });
-        ensure_status(&pools, &seen, pool).await?;
+        ensure_status(&pools, &guarded, pool).await?;
         Ok(Action::Done)
     }
 }
@@ -107,7 +99,8 @@ pub async fn run(client: Client, stop: CancellationToken, settings: ManagerSetti
     let parts = informers.cache::<Part>(Selection::everywhere());
     parts.add_index(Index::owner());
     let finalizer = Finalizer::new("example.com/parts").expect("a good name");
-    let reconciler = Pools { informers, pools: pools.clone(), parts: parts.clone(), finalizer };
+    let joint = informers.joint().with(&pools).with(&parts);
+    let reconciler = Pools { joint, pools: pools.clone(), parts: parts.clone(), finalizer };
     let controller = Controller::new("pools", reconciler).for_kind(&pools).owns(&parts);
     manager.add(controller).expect("a good controller");
     manager.run(stop.cancelled_owned()).await.expect("it runs until it is stopped");

@@ -142,7 +142,7 @@ pub fn one_part_a_slot(moment: &Moment) -> Result<(), String> {
     double.map_or(Ok(()), |pair| Err(format!("slot {} of {} has two parts", pair[0].1, pair[0].0)))
 }
 
-/// A pool that grows, shrinks and goes.
+/// A pool that grows and shrinks.
 pub fn scenario<F, Run>(program: F) -> Scenario
 where
     F: Fn(Client, CancellationToken) -> Run + Send + Sync + 'static,

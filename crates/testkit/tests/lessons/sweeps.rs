@@ -1,16 +1,35 @@
 //! Ours comes to the same end whatever goes wrong, wherever it does; a weak one is caught, with the smallest plan that shows it.
 
+use std::time::Duration;
+
 use setpoint_client::Client;
-use setpoint_testkit::{Plan, examine, replay, sweep};
+use setpoint_runtime::ManagerSettings;
+use setpoint_testkit::{Limits, Plan, Scenario, examine, replay, sweep};
 use tokio_util::sync::CancellationToken;
 
-use crate::ours::ours;
-use crate::stage::scenario;
+use crate::ours::{ours, run};
+use crate::stage::{delete, scenario};
 use crate::weak::{create_some, every_few_seconds, missing, tell, trim};
+
+/// The pool goes in the end, and its parts with it.
+fn to_the_end<F, Run>(program: F) -> Scenario
+where
+    F: Fn(Client, CancellationToken) -> Run + Send + Sync + 'static,
+    Run: Future<Output = ()> + Send + 'static,
+{
+    scenario(program).step("go", |client| async move { delete(client, "web").await })
+}
 
 #[test]
 fn ours_survives_everything() {
-    sweep(&scenario(ours));
+    sweep(&to_the_end(ours));
+}
+
+#[test]
+fn ours_survives_whatever_happens_to_the_replica_that_stands_by() {
+    let elected = |client, stop| run(client, stop, ManagerSettings::named("pools"));
+    let limits = Limits { places_max: 6, drawn: 6, quiet: Duration::from_secs(300), ..Limits::default() };
+    sweep(&to_the_end(elected).replicas(2).faulty(1).limits(limits));
 }
 
 async fn weak(client: Client, stop: CancellationToken) {

@@ -174,6 +174,12 @@ pub struct AutoscalerStatus {
     /// What was measured.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["name"]))]
     pub metrics: Vec<MetricStatus>,
+    /// What was recommended of late, oldest first, each from its time to that of the next: what a stabilization window looks back on.
+    #[schemars(length(max = 64))]
+    pub recommendations: Vec<Recommendation>,
+    /// How the number was changed of late, oldest first: what the steps per period are counted by.
+    #[schemars(length(max = 64))]
+    pub changes: Vec<ScaleChange>,
     /// What is true of it now: `Active`, `Limited`.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -194,6 +200,30 @@ pub struct MetricStatus {
     /// When it was measured, in milliseconds since 1970.
     #[serde(default, rename = "timeMs")]
     pub time: Timestamp,
+}
+
+/// What the metrics proposed from a time on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Recommendation {
+    /// In milliseconds since 1970.
+    #[serde(rename = "timeMs")]
+    pub time: Timestamp,
+    /// How many, within the bounds.
+    pub replicas: u32,
+}
+
+/// A change of the number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScaleChange {
+    /// In milliseconds since 1970.
+    #[serde(rename = "timeMs")]
+    pub time: Timestamp,
+    /// How many there should have been before.
+    pub from: u32,
+    /// And from then on.
+    pub to: u32,
 }
 
 impl KindType for Autoscaler {

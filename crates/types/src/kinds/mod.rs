@@ -7,6 +7,7 @@
 //! In specs and statuses, empty lists, maps and texts mean the same as missing ones.
 
 mod admission_policy;
+mod artifact;
 mod autoscaler;
 mod binding;
 mod decision;
@@ -34,9 +35,10 @@ pub use admission_policy::{
     AdmissionAction, AdmissionMatch, AdmissionOperation, AdmissionPolicy, AdmissionPolicySpec,
     AdmissionPolicyStatus, FailurePolicy, Mutation, MutationType, NamedExpression, Validation,
 };
+pub use artifact::Artifact;
 pub use autoscaler::{
-    Autoscaler, AutoscalerSpec, AutoscalerStatus, Metric, MetricStatus, MetricType, ScaleBehaviour,
-    ScaleRule, ScaleTarget,
+    Autoscaler, AutoscalerSpec, AutoscalerStatus, Metric, MetricStatus, MetricType, Recommendation,
+    ScaleBehaviour, ScaleChange, ScaleRule, ScaleTarget,
 };
 pub use binding::{Binding, BindingSpec, BindingState, BindingStatus, Reservation};
 pub use decision::{
@@ -68,5 +70,6 @@ pub use rollout::{Rollout, RolloutPhase, RolloutStrategy};
 pub use template::{EnvVar, OnDisconnect, Port, Protocol, ReplicaTemplate, RestartBackoff, RestartPolicy};
 pub use workload::{Batch, Workload, WorkloadSpec};
 pub use workload_status::{
-    DeadlineState, DeadlineStatus, LastAction, LastError, ReplicaCounts, RolloutStatus, WorkloadStatus,
+    DeadlineState, DeadlineStatus, FailureCount, LastAction, LastError, ReplicaCounts, RolloutStatus,
+    WorkloadStatus,
 };

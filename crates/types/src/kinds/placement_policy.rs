@@ -12,7 +12,7 @@ use super::placement::WhenUnsatisfiable;
 use crate::kind::{Column, KindInfo, KindType};
 use crate::object::Condition;
 use crate::selector::LabelSelector;
-use crate::{Generation, Revision, Timestamp};
+use crate::{Generation, Revision, Timestamp, Uid};
 
 /// The kind.
 pub enum PlacementPolicy {}
@@ -52,6 +52,22 @@ pub struct PlacementPolicySpec {
 
 fn hundred() -> u32 {
     100
+}
+
+impl PlacementPolicySpec {
+    /// Whether a replica in scope is of the share that this weight gives the version. A larger weight keeps all that a smaller one
+    /// had, and versions of different policies draw independently of each other.
+    pub fn takes(&self, replica: &Uid) -> bool {
+        // FNV-1a and the finish of MurmurHash3: the same in every process and every build, unlike `Hash`.
+        let text = self.policy.bytes().chain([b'/']).chain(replica.as_str().bytes());
+        let mut hash = text.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
+            hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
+        }
+        (hash ^ (hash >> 33)) % 100 < u64::from(self.weight)
+    }
 }
 
 /// For which replicas a policy is. All that is said must hold; nothing said means all.
@@ -207,4 +223,25 @@ impl KindType for PlacementPolicy {
     };
     type Spec = PlacementPolicySpec;
     type Status = PlacementPolicyStatus;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(policy: &str, weight: u32) -> Vec<u32> {
+        let spec =
+            PlacementPolicySpec { policy: policy.to_owned(), weight, ..PlacementPolicySpec::default() };
+        (0..10_000).filter(|number| spec.takes(&Uid::new(format!("replica-{number}")))).collect()
+    }
+
+    #[test]
+    fn a_weight_is_a_share_and_a_larger_one_keeps_what_a_smaller_one_had() {
+        assert!(taken("p", 0).is_empty());
+        assert_eq!(taken("p", 100).len(), 10_000);
+        let (five, thirty) = (taken("p", 5), taken("p", 30));
+        assert!((400..600).contains(&five.len()) && (2_800..3_200).contains(&thirty.len()));
+        assert!(five.iter().all(|replica| thirty.contains(replica)));
+        assert_ne!(five, taken("q", 5), "versions of different policies draw independently");
+    }
 }

@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::pending::PendingCount;
 use super::template::ReplicaTemplate;
-use super::workload_status::ReplicaCounts;
+use super::workload_status::{LastAction, LastError, ReplicaCounts};
 use crate::kind::{Column, KindInfo, KindType};
 use crate::object::Condition;
-use crate::{Generation, Problems};
+use crate::{Generation, Problems, Timestamp};
 
 /// The kind.
 pub enum ReplicaSet {}
@@ -35,6 +36,12 @@ pub struct ReplicaSetSpec {
     /// How long a replica must have been ready before it counts as available.
     #[serde(default)]
     pub min_ready_seconds: u32,
+    /// How many the workload wanted in all when the number of this revision was decided.
+    #[serde(default)]
+    pub workload_replicas: u32,
+    /// When it is no longer tried to run replicas that are made from now on, in milliseconds since 1970.
+    #[serde(rename = "deadlineMs")]
+    pub deadline: Option<Timestamp>,
 }
 
 /// How many replicas are how far.
@@ -45,7 +52,14 @@ pub struct ReplicaSetStatus {
     pub observed_generation: Generation,
     /// How many replicas are how far.
     pub replicas: ReplicaCounts,
-    /// What is true of it now.
+    /// What the pending ones wait for.
+    #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["reason"]))]
+    pub pending_reasons: Vec<PendingCount>,
+    /// What the controller last tried.
+    pub last_action: Option<LastAction>,
+    /// What last went wrong.
+    pub last_error: Option<LastError>,
+    /// What is true of it now: `Repaired`, and `Created` if replicas cannot be made.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

@@ -71,6 +71,8 @@ pub enum RolloutPhase {
     Stuck,
     /// It goes back to an earlier revision.
     RollingBack,
+    /// It went back to an earlier revision: the newest one failed, and is not tried again until the template changes.
+    RolledBack,
 }
 
 impl Rollout {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::artifact::Artifact;
 use super::placement::Placement;
 use super::probe::{ExecAction, Probe};
 use crate::Problems;
@@ -34,6 +35,12 @@ pub struct ReplicaTemplate {
     pub args: Vec<String>,
     /// Where it runs. Left out: what the image says, or a folder of its own.
     pub working_dir: Option<String>,
+    /// Files that are fetched before it is started, each to a path in its own folder.
+    #[schemars(
+        length(max = 64),
+        extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["target"])
+    )]
+    pub artifacts: Vec<Artifact>,
     /// Environment variables.
     #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["name"]))]
     pub env: Vec<EnvVar>,
@@ -88,6 +95,7 @@ impl Default for ReplicaTemplate {
             command: Vec::new(),
             args: Vec::new(),
             working_dir: None,
+            artifacts: Vec::new(),
             env: Vec::new(),
             ports: Vec::new(),
             resources: Amounts::default(),
@@ -194,6 +202,7 @@ impl ReplicaTemplate {
         if self.image.is_none() && self.command.is_empty() {
             problems.report_at("command", "is required, or an image");
         }
+        problems.each("artifacts", &self.artifacts, |problems, artifact| artifact.check(problems));
         self.check_ports(problems);
         self.check_limits(problems);
         self.check_probes(problems);

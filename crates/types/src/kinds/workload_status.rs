@@ -27,6 +27,9 @@ pub struct WorkloadStatus {
     pub last_error: Option<LastError>,
     /// How it stands with the deadline, if there is one.
     pub deadline: Option<DeadlineStatus>,
+    /// In a batch: how replicas ended that did not succeed.
+    #[schemars(extend("x-setpoint-list-type" = "map", "x-setpoint-list-map-keys" = ["reason"]))]
+    pub failures: Vec<FailureCount>,
     /// When a batch was done, in milliseconds since 1970.
     #[serde(rename = "finishedMs")]
     pub finished: Option<Timestamp>,
@@ -78,6 +81,8 @@ pub struct RolloutStatus {
     pub revision: u64,
     /// The last revision that was complete: what a failed rollout goes back to.
     pub stable_revision: u64,
+    /// The revision that was given up, while the template still asks for it; 0 if there is none.
+    pub failed_revision: u64,
     /// The name of the newest revision's ReplicaSet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replica_set: String,
@@ -86,6 +91,22 @@ pub struct RolloutStatus {
     pub progress: Timestamp,
     /// What it waits for, if it is held.
     #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How many replicas of a batch ended for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureCount {
+    /// In one word: "Error", "OutOfMemory", "NodeLost".
+    pub reason: String,
+    /// How many.
+    pub count: u32,
+    /// Whether they count against the backoff limit: what was lost with its node did not fail.
+    #[serde(default)]
+    pub counted: bool,
+    /// What the last of them said, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 

@@ -5,33 +5,59 @@
 use std::collections::BTreeMap;
 
 use super::Metadata;
-use crate::Problems;
 use crate::names::{
     check_dns_label, check_dns_subdomain, check_label_key, check_label_value, check_name_prefix,
 };
+use crate::{Problems, Timestamp};
 
 /// All annotations of one object together, as in Kubernetes.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
+/// What of metadata is checked, borrowed: every write is checked, and whoever has it in another form need not copy it.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub generate_name: &'a str,
+    pub uid: &'a str,
+    pub deleted: Option<Timestamp>,
+    pub labels: &'a BTreeMap<String, String>,
+    pub annotations: &'a BTreeMap<String, String>,
+}
+
+impl<'a> From<&'a Metadata> for Checked<'a> {
+    fn from(metadata: &'a Metadata) -> Self {
+        Self {
+            namespace: &metadata.namespace,
+            name: &metadata.name,
+            generate_name: &metadata.generate_name,
+            uid: metadata.uid.as_str(),
+            deleted: metadata.deleted,
+            labels: &metadata.labels,
+            annotations: &metadata.annotations,
+        }
+    }
+}
+
 /// Reports what is wrong with an object's metadata. `old` is the stored one, if there is one.
-pub fn check_metadata(namespaced: bool, old: Option<&Metadata>, new: &Metadata, problems: &mut Problems) {
+pub fn check_metadata(namespaced: bool, old: Option<Checked<'_>>, new: Checked<'_>, problems: &mut Problems) {
     problems.field("metadata", |problems| {
         check_names(namespaced, new, problems);
-        check_labels(&new.labels, problems);
-        check_annotations(&new.annotations, problems);
+        check_labels(new.labels, problems);
+        check_annotations(new.annotations, problems);
         if let Some(old) = old {
             check_same(old, new, problems);
         }
     });
 }
 
-fn check_names(namespaced: bool, metadata: &Metadata, problems: &mut Problems) {
-    match (namespaced, metadata.namespace.as_str()) {
+fn check_names(namespaced: bool, metadata: Checked<'_>, problems: &mut Problems) {
+    match (namespaced, metadata.namespace) {
         (true, namespace) => report_if(problems, "namespace", check_dns_label(namespace)),
         (false, "") => {}
         (false, _) => problems.report_at("namespace", "must be empty: the kind belongs to the whole cluster"),
     }
-    match (metadata.name.as_str(), metadata.generate_name.as_str()) {
+    match (metadata.name, metadata.generate_name) {
         ("", "") => problems.report_at("name", "is required, or generateName in its place"),
         ("", prefix) => report_if(problems, "generateName", check_name_prefix(prefix)),
         (name, _) => report_if(problems, "name", check_dns_subdomain(name)),
@@ -68,7 +94,7 @@ fn check_annotations(annotations: &BTreeMap<String, String>, problems: &mut Prob
 }
 
 /// What the server wrote stays as it is. Empty means the writer said nothing about it.
-fn check_same(old: &Metadata, new: &Metadata, problems: &mut Problems) {
+fn check_same(old: Checked<'_>, new: Checked<'_>, problems: &mut Problems) {
     if new.name != old.name {
         problems.report_at("name", "cannot be changed");
     }
@@ -92,11 +118,11 @@ fn report_if(problems: &mut Problems, field: &str, verdict: Result<(), &'static 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Timestamp, Uid};
+    use crate::Uid;
 
     fn paths(namespaced: bool, old: Option<&Metadata>, new: &Metadata) -> Vec<String> {
         let mut problems = Problems::new();
-        check_metadata(namespaced, old, new, &mut problems);
+        check_metadata(namespaced, old.map(Checked::from), new.into(), &mut problems);
         problems.into_found().into_iter().map(|problem| problem.path).collect()
     }
 

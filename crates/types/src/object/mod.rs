@@ -11,7 +11,7 @@ mod managed;
 mod metadata;
 
 pub use author::{Author, Fence};
-pub use check::{ANNOTATIONS_BYTES_MAX, check_metadata};
+pub use check::{ANNOTATIONS_BYTES_MAX, Checked, check_metadata};
 pub use condition::{Condition, ConditionStatus, Evidence, find_condition, set_condition};
 pub use envelope::{Object, to_json};
 pub(crate) use envelope::{prune, read};

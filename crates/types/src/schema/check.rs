@@ -3,26 +3,25 @@
 //! Not here, but in the crate `objects`: fields the schema does not name, elements of a set or a map that are there twice,
 //! and fields that never change.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
-use super::format::check_format;
+use super::format::Format;
 use crate::Problems;
 
 /// A schema, read once: every write of an object is checked, and looking its words up each time was most of that.
 #[derive(Debug, Default)]
 pub struct Check {
-    expected: Option<Value>,
+    expected: Option<Types>,
     allowed: Option<Vec<Value>>,
-    format: Option<String>,
+    format: Option<Format>,
     minimum: Option<i128>,
     maximum: Option<i128>,
     length: Size,
     items_count: Size,
     required: Vec<String>,
-    properties: BTreeMap<String, Self>,
-    key_format: Option<String>,
+    /// In the order of their names.
+    properties: Vec<(String, Self)>,
+    key_format: Option<Format>,
     /// Of fields that are not named.
     others: Option<Box<Self>>,
     items: Option<Box<Self>>,
@@ -38,28 +37,25 @@ impl Check {
     /// A schema that is `true` or `false` says nothing.
     pub fn of(schema: &Value) -> Self {
         let Some(words) = schema.as_object() else { return Self::default() };
-        let text = |word: &str| words.get(word).and_then(Value::as_str).map(str::to_owned);
+        let format = |words: &Value| words.get("format").and_then(Value::as_str).and_then(Format::of);
         let texts = |word: &str| -> Vec<String> {
             let list = words.get(word).and_then(Value::as_array).into_iter().flatten();
             list.filter_map(Value::as_str).map(str::to_owned).collect()
         };
         let below = |word: &str| words.get(word).map(|schema| Box::new(Self::of(schema)));
         let named = words.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let properties: BTreeMap<String, Self> =
-            named.map(|(name, schema)| (name.clone(), Self::of(schema))).collect();
+        let mut properties: Vec<_> = named.map(|(name, schema)| (name.clone(), Self::of(schema))).collect();
+        properties.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Self {
-            expected: words.get("type").cloned(),
+            expected: words.get("type").map(Types::of),
             allowed: words.get("enum").and_then(Value::as_array).cloned(),
-            format: text("format"),
+            format: format(schema),
             minimum: words.get("minimum").and_then(Value::as_number).and_then(integer),
             maximum: words.get("maximum").and_then(Value::as_number).and_then(integer),
             length: Size::of(words, "minLength", "maxLength"),
             items_count: Size::of(words, "minItems", "maxItems"),
             required: texts("required"),
-            key_format: words
-                .get("propertyNames")
-                .and_then(|names| names["format"].as_str())
-                .map(str::to_owned),
+            key_format: words.get("propertyNames").and_then(format),
             others: below("additionalProperties"),
             items: below("items"),
             properties,
@@ -69,9 +65,9 @@ impl Check {
     /// Reports what is wrong with a value.
     pub fn run(&self, value: &Value, problems: &mut Problems) {
         if let Some(expected) = &self.expected
-            && !has_type(expected, value)
+            && !expected.has(value)
         {
-            problems.report(format!("must be {}, is {}", type_names(expected), type_name(value)));
+            problems.report(format!("must be {}, is {}", expected.names, type_name(value)));
             return;
         }
         if let Some(allowed) = &self.allowed
@@ -82,7 +78,7 @@ impl Check {
             return;
         }
         if let Some(format) = &self.format
-            && let Err(message) = check_format(format, value)
+            && let Err(message) = format.check(value)
         {
             problems.report(message);
         }
@@ -107,12 +103,13 @@ impl Check {
             problems.report_at(name, "is required");
         }
         for (name, field) in fields {
-            problems.field(name, |problems| match self.properties.get(name) {
-                Some(property) => property.run(field, problems),
+            let property = self.properties.binary_search_by(|(property, _)| property.cmp(name));
+            problems.field(name, |problems| match property.ok().and_then(|at| self.properties.get(at)) {
+                Some((_, property)) => property.run(field, problems),
                 None => {
                     // The key of a map's entry is wrong where the entry is.
                     if let Some(format) = &self.key_format
-                        && let Err(message) = check_format(format, &Value::from(name.as_str()))
+                        && let Err(message) = format.check_text(name)
                     {
                         problems.report(format!("as a key {message}"));
                     }
@@ -164,14 +161,55 @@ fn integer(number: &serde_json::Number) -> Option<i128> {
     number.as_i64().map(i128::from).or(number.as_u64().map(i128::from))
 }
 
-fn has_type(expected: &Value, value: &Value) -> bool {
-    match expected {
-        Value::Array(alternatives) => alternatives.iter().any(|expected| has_type(expected, value)),
-        Value::String(expected) => match expected.as_str() {
-            "integer" => value.is_i64() || value.is_u64(),
-            expected => type_name(value) == expected || (expected == "number" && value.is_number()),
+/// The types that a value may have.
+#[derive(Debug)]
+struct Types {
+    /// A bit each, see [`type_bit`].
+    bits: u8,
+    /// As people read them.
+    names: String,
+}
+
+impl Types {
+    fn of(word: &Value) -> Self {
+        Self { bits: type_bits(word), names: type_names(word) }
+    }
+
+    fn has(&self, value: &Value) -> bool {
+        self.bits & type_bit(value) != 0
+    }
+}
+
+const INTEGER: u8 = 1 << 2;
+const NUMBER: u8 = 1 << 3;
+
+fn type_bit(value: &Value) -> u8 {
+    match value {
+        Value::Null => 1 << 0,
+        Value::Bool(_) => 1 << 1,
+        Value::Number(_) if value.is_f64() => NUMBER,
+        Value::Number(_) => INTEGER,
+        Value::String(_) => 1 << 4,
+        Value::Array(_) => 1 << 5,
+        Value::Object(_) => 1 << 6,
+    }
+}
+
+/// What is no name of a type allows everything, and a name that is none nothing.
+fn type_bits(word: &Value) -> u8 {
+    match word {
+        Value::Array(alternatives) => alternatives.iter().map(type_bits).fold(0, |all, it| all | it),
+        Value::String(name) => match name.as_str() {
+            "null" => 1 << 0,
+            "boolean" => 1 << 1,
+            "integer" => INTEGER,
+            "number" => INTEGER | NUMBER,
+            "string" => 1 << 4,
+            "array" => 1 << 5,
+            "object" => 1 << 6,
+            _ => 0,
         },
-        _ => true,
+        _ => u8::MAX,
     }
 }
 

@@ -20,53 +20,66 @@ pub const TEXT_FORMATS: &[&str] = &[
 
 /// What is wrong with a text of one of the [`TEXT_FORMATS`], if anything. Other formats mean nothing here.
 pub fn check_text(format: &str, text: &str) -> Result<(), String> {
-    match format {
-        "label-selector" => {
-            LabelSelector::parse(text).map(drop).map_err(|error| format!("is no label selector: {error}"))
-        }
-        _ => check_name(format, text).map_err(str::to_owned),
-    }
-}
-
-/// What is wrong with a value of this format, if anything. Formats that are not ours mean nothing here.
-pub(super) fn check_format(format: &str, value: &Value) -> Result<(), String> {
-    match (format, value) {
-        ("quantity-milli", value) => check_quantity(Unit::Milli, value),
-        ("quantity-byte", value) => check_quantity(Unit::Byte, value),
-        ("quantity-count", value) => check_quantity(Unit::Count, value),
-        ("count-or-percent", Value::String(text)) => {
-            text.parse::<CountOrPercent>().map(drop).map_err(str::to_owned)
-        }
-        ("count-or-percent", Value::Number(number)) => {
-            let fits = number.as_u64().is_some_and(|number| u32::try_from(number).is_ok());
-            if fits { Ok(()) } else { Err("must not be negative or larger than 4294967295".into()) }
-        }
-        (format, Value::String(text)) => check_text(format, text),
+    match Format::of(format) {
+        Some(format @ (Format::Name(_) | Format::LabelSelector)) => format.check_text(text),
         _ => Ok(()),
     }
 }
 
-fn check_name(format: &str, text: &str) -> Result<(), &'static str> {
-    match format {
-        "dns-label" => names::check_dns_label(text),
-        "dns-subdomain" => names::check_dns_subdomain(text),
-        "label-key" => names::check_label_key(text),
-        "label-value" => names::check_label_value(text),
-        "kind" => names::check_kind(text),
-        "env-name" => names::check_env_name(text),
-        "reason" => names::check_reason(text),
-        _ => Ok(()),
-    }
+/// A format, found by its name once: every text of every write is checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Format {
+    Quantity(Unit),
+    CountOrPercent,
+    LabelSelector,
+    Name(fn(&str) -> Result<(), &'static str>),
 }
 
-fn check_quantity(unit: Unit, value: &Value) -> Result<(), String> {
-    let verdict = match value {
-        Value::String(text) => unit.parse(text),
-        Value::Number(number) => match number.as_u64() {
-            Some(number) => unit.from_whole(number),
-            None => return Err("must not be negative".into()),
-        },
-        _ => return Ok(()),
-    };
-    verdict.map(drop).map_err(|error| error.to_string())
+impl Format {
+    /// None for formats that are not ours: they mean nothing here.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "quantity-milli" => Self::Quantity(Unit::Milli),
+            "quantity-byte" => Self::Quantity(Unit::Byte),
+            "quantity-count" => Self::Quantity(Unit::Count),
+            "count-or-percent" => Self::CountOrPercent,
+            "label-selector" => Self::LabelSelector,
+            "dns-label" => Self::Name(names::check_dns_label),
+            "dns-subdomain" => Self::Name(names::check_dns_subdomain),
+            "label-key" => Self::Name(names::check_label_key),
+            "label-value" => Self::Name(names::check_label_value),
+            "kind" => Self::Name(names::check_kind),
+            "env-name" => Self::Name(names::check_env_name),
+            "reason" => Self::Name(names::check_reason),
+            _ => return None,
+        })
+    }
+
+    /// What is wrong with a value, if anything.
+    pub fn check(self, value: &Value) -> Result<(), String> {
+        match (self, value) {
+            (_, Value::String(text)) => self.check_text(text),
+            (Self::Quantity(unit), Value::Number(number)) => match number.as_u64() {
+                Some(number) => unit.from_whole(number).map(drop).map_err(|error| error.to_string()),
+                None => Err("must not be negative".into()),
+            },
+            (Self::CountOrPercent, Value::Number(number)) => {
+                let fits = number.as_u64().is_some_and(|number| u32::try_from(number).is_ok());
+                if fits { Ok(()) } else { Err("must not be negative or larger than 4294967295".into()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is wrong with a text.
+    pub fn check_text(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Name(check) => check(text).map_err(str::to_owned),
+            Self::LabelSelector => {
+                LabelSelector::parse(text).map(drop).map_err(|error| format!("is no label selector: {error}"))
+            }
+            Self::Quantity(unit) => unit.parse(text).map(drop).map_err(|error| error.to_string()),
+            Self::CountOrPercent => text.parse::<CountOrPercent>().map(drop).map_err(str::to_owned),
+        }
+    }
 }

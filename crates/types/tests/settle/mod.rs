@@ -14,5 +14,5 @@ pub fn fill(topology: &Topology, spec: &mut Value) {
         *spec = Value::Object(Map::new());
     }
     default::drop_nulls(spec, topology, topology.spec());
-    default::fill(spec, topology, topology.spec(), &serde_json::Value::Null).expect("little");
+    default::fill(spec, topology, topology.spec(), &serde_json::Value::Null, "").expect("little");
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use setpoint_types::Uid;
 pub use text::TextError;
 
-use crate::provider::{Entry, Provider, ProviderError};
+use crate::provider::{Entry, Provider, ProviderError, Token};
 
 /// A zone: its names, and how often it has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,18 +26,29 @@ pub struct Zone {
     pub origin: String,
     /// Grows with every change, and begins again after the largest: secondaries compare it so (RFC 1982).
     pub serial: u32,
+    /// The largest that came.
+    pub token: Token,
     /// By name.
     pub entries: BTreeMap<String, Entry>,
 }
 
 impl Zone {
     pub fn new(origin: &str) -> Self {
-        Self { origin: origin.to_owned(), serial: 0, entries: BTreeMap::new() }
+        Self { origin: origin.to_owned(), serial: 0, token: Token::default(), entries: BTreeMap::new() }
     }
 
     /// Whether the name is in the zone.
     pub fn covers(&self, name: &str) -> bool {
         name.strip_suffix(&self.origin).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    }
+
+    /// Lets in whoever is not late, and nobody before them from then on.
+    pub fn admit(&mut self, token: Token) -> Result<(), ProviderError> {
+        if token < self.token {
+            return Err(ProviderError::Deposed { asked: token, newest: self.token });
+        }
+        self.token = token;
+        Ok(())
     }
 
     /// As [`Provider::look_up`].
@@ -133,24 +144,27 @@ impl Provider for ZoneFile {
         Zone::new(&self.place.origin).covers(name)
     }
 
-    async fn look_up(&self, name: &str, owner: &Uid) -> Result<Vec<Entry>, ProviderError> {
+    async fn look_up(&self, token: Token, name: &str, owner: &Uid) -> Result<Vec<Entry>, ProviderError> {
         let (name, owner) = (name.to_owned(), owner.clone());
-        self.with(move |place| Ok(place.read()?.look_up(&name, &owner))).await
+        self.with(move |place| place.change(token, |zone| Ok(zone.look_up(&name, &owner)))).await
     }
 
-    async fn publish(&self, entry: Entry, instead_of: Option<Uid>) -> Result<(), ProviderError> {
-        self.with(move |place| place.change(|zone| zone.publish(entry, instead_of.as_ref()))).await
+    async fn publish(
+        &self,
+        token: Token,
+        entry: Entry,
+        instead_of: Option<Uid>,
+    ) -> Result<(), ProviderError> {
+        self.with(move |place| place.change(token, |zone| zone.publish(entry, instead_of.as_ref()))).await
     }
 
-    async fn retract(&self, owner: &Uid) -> Result<(), ProviderError> {
+    async fn retract(&self, token: Token, owner: &Uid) -> Result<(), ProviderError> {
         let owner = owner.clone();
-        self.with(move |place| {
-            place.change(|zone| {
-                zone.retract(&owner);
-                Ok(())
-            })
-        })
-        .await
+        let retract = move |zone: &mut Zone| {
+            zone.retract(&owner);
+            Ok(())
+        };
+        self.with(move |place| place.change(token, retract)).await
     }
 }
 
@@ -175,23 +189,27 @@ impl Place {
         Ok(zone)
     }
 
-    /// Reads, changes and replaces, as the only one at that time.
-    fn change(
+    /// Reads, changes and replaces, as the only one at that time, and only for whoever is not late.
+    fn change<T>(
         &self,
-        change: impl FnOnce(&mut Zone) -> Result<(), ProviderError>,
-    ) -> Result<(), ProviderError> {
+        token: Token,
+        change: impl FnOnce(&mut Zone) -> Result<T, ProviderError>,
+    ) -> Result<T, ProviderError> {
         let lock_path = self.path.with_extension("lock");
         let lock = File::create(&lock_path).and_then(|lock| lock.lock().map(|()| lock));
         // Held until the end of the function, and released by the system if the process dies.
         let _lock = lock.map_err(Self::failed(&lock_path, "locked"))?;
         let before = self.read()?;
         let mut after = before.clone();
-        change(&mut after)?;
+        after.admit(token)?;
+        let changed = change(&mut after)?;
         if after.entries != before.entries {
             after.serial = before.serial.wrapping_add(1);
+        }
+        if after != before {
             self.replace(&text::write(&after)).map_err(Self::failed(&self.path, "replaced"))?;
         }
-        Ok(())
+        Ok(changed)
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {

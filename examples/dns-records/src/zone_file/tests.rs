@@ -6,6 +6,9 @@ use super::*;
 use crate::kind::{Answer, AnswerType};
 use crate::provider::Owner;
 
+const FIRST: Token = Token(1);
+const SECOND: Token = Token(2);
+
 fn entry(name: &str, uid: &str, generation: u64) -> Entry {
     let answer = |kind, value: &str| Answer { kind, value: value.to_owned() };
     let owner =
@@ -25,7 +28,7 @@ fn names(zone: &Zone) -> Vec<&str> {
 #[test]
 fn a_zone_that_was_written_is_read_as_the_same() {
     let mut zone = Zone::new("example.com");
-    zone.serial = 41;
+    (zone.serial, zone.token) = (41, Token(7));
     for entry in [entry("www.example.com", "u1", 3), entry("example.com", "u2", 1)] {
         zone.entries.insert(entry.name.clone(), entry);
     }
@@ -39,10 +42,11 @@ fn a_zone_that_was_written_is_read_as_the_same() {
 
 #[test]
 fn what_somebody_changed_by_hand_is_not_guessed_at() {
-    let text = text::write(&Zone::new("example.com"));
+    let text = text::write(&Zone { token: FIRST, ..Zone::new("example.com") });
     for changed in [
         text.replace("NS ns1", "NS ns2"),
         text.replace("$TTL 300", "$TTL 60"),
+        text.replace("; epoch 1", "; epoch 0"),
         format!("{text}www.example.com. 60 IN A 192.0.2.1\n"),
         format!("{text}; owner u1 x default/a\n"),
         text.trim_end().to_owned(),
@@ -56,15 +60,15 @@ async fn every_change_bumps_the_serial_once_and_a_repetition_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let file = ZoneFile::new("example.com", folder.path().join("zone"));
     for _ in 0..2 {
-        file.publish(entry("www.example.com", "u1", 1), None).await.unwrap();
+        file.publish(FIRST, entry("www.example.com", "u1", 1), None).await.unwrap();
         assert_eq!(file.read().unwrap().serial, 1);
     }
     // Another name: the old one goes with the same change.
-    file.publish(entry("web.example.com", "u1", 2), None).await.unwrap();
+    file.publish(FIRST, entry("web.example.com", "u1", 2), None).await.unwrap();
     let zone = file.read().unwrap();
     assert_eq!((zone.serial, names(&zone)), (2, vec!["web.example.com"]));
     for _ in 0..2 {
-        file.retract(&Uid::new("u1")).await.unwrap();
+        file.retract(FIRST, &Uid::new("u1")).await.unwrap();
         assert_eq!(file.read().unwrap().serial, 3);
     }
 }
@@ -73,16 +77,36 @@ async fn every_change_bumps_the_serial_once_and_a_repetition_does_not() {
 async fn a_name_has_one_owner_and_a_late_process_brings_nothing_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = ZoneFile::new("example.com", folder.path().join("zone"));
-    file.publish(entry("www.example.com", "u1", 5), None).await.unwrap();
-    let taken = file.publish(entry("www.example.com", "u2", 1), None).await;
+    file.publish(FIRST, entry("www.example.com", "u1", 5), None).await.unwrap();
+    let taken = file.publish(FIRST, entry("www.example.com", "u2", 1), None).await;
     assert!(matches!(taken, Err(ProviderError::Taken { .. })), "{taken:?}");
-    let late = file.publish(entry("www.example.com", "u1", 4), None).await;
+    let late = file.publish(FIRST, entry("www.example.com", "u1", 4), None).await;
     assert!(matches!(late, Err(ProviderError::Later { .. })), "{late:?}");
     let other = Some(Uid::new("u3"));
-    assert!(file.publish(entry("www.example.com", "u2", 1), other).await.is_err(), "it is not u3's");
-    file.publish(entry("www.example.com", "u2", 1), Some(Uid::new("u1"))).await.unwrap();
-    let found = file.look_up("www.example.com", &Uid::new("u1")).await.unwrap();
+    assert!(file.publish(FIRST, entry("www.example.com", "u2", 1), other).await.is_err(), "it is not u3's");
+    file.publish(FIRST, entry("www.example.com", "u2", 1), Some(Uid::new("u1"))).await.unwrap();
+    let found = file.look_up(FIRST, "www.example.com", &Uid::new("u1")).await.unwrap();
     assert_eq!(found, [entry("www.example.com", "u2", 1)]);
+}
+
+#[tokio::test]
+async fn from_the_first_look_of_whoever_took_over_the_process_before_it_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ZoneFile::new("example.com", folder.path().join("zone"));
+    let (www, owner) = (entry("www.example.com", "u1", 1), Uid::new("u1"));
+    file.publish(FIRST, www.clone(), None).await.unwrap();
+    file.retract(SECOND, &owner).await.unwrap();
+    let again = file.publish(FIRST, www.clone(), None).await;
+    assert!(matches!(again, Err(ProviderError::Deposed { .. })), "{again:?}");
+    assert!(file.read().unwrap().entries.is_empty(), "what was taken back stays so");
+    // A look is enough.
+    file.look_up(Token(3), "www.example.com", &owner).await.unwrap();
+    assert!(file.publish(SECOND, www.clone(), None).await.is_err());
+    assert!(file.retract(SECOND, &owner).await.is_err());
+    assert!(file.look_up(SECOND, "www.example.com", &owner).await.is_err());
+    let before = file.read().unwrap();
+    file.look_up(Token(3), "www.example.com", &owner).await.unwrap();
+    assert_eq!(file.read().unwrap(), before, "and a second one changes nothing");
 }
 
 #[tokio::test]
@@ -91,7 +115,7 @@ async fn a_file_of_somebody_else_is_left_as_it_is() {
     let path = folder.path().join("zone");
     std::fs::write(&path, "www IN A 192.0.2.1\n").unwrap();
     let file = ZoneFile::new("example.com", &path);
-    file.publish(entry("www.example.com", "u1", 1), None).await.unwrap_err();
+    file.publish(FIRST, entry("www.example.com", "u1", 1), None).await.unwrap_err();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "www IN A 192.0.2.1\n");
     let other = folder.path().join("other");
     std::fs::write(&other, text::write(&Zone::new("example.org"))).unwrap();

@@ -6,7 +6,7 @@ use setpoint_types::{Generation, Uid};
 
 use super::Zone;
 use crate::kind::{Answer, AnswerType};
-use crate::provider::{Entry, Owner};
+use crate::provider::{Entry, Owner, Token};
 
 /// A line that this program did not write.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +22,9 @@ const TIMERS: &str = "3600 600 1209600 300";
 /// The file's text. The same for the same zone.
 pub fn write(zone: &Zone) -> String {
     let origin = &zone.origin;
-    let mut text = format!("{HEAD}\n$ORIGIN {origin}.\n$TTL 300\n");
+    // A zone that nobody with a lease has been at has none.
+    let token = Some(zone.token).filter(|it| *it != Token::default()).map(|it| format!("; {it}\n"));
+    let mut text = format!("{HEAD}\n{}$ORIGIN {origin}.\n$TTL 300\n", token.unwrap_or_default());
     let soa = format!("@ IN SOA ns1.{origin}. hostmaster.{origin}. {} {TIMERS}", zone.serial);
     let mut line =
         |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").expect("a String takes everything");
@@ -66,7 +68,9 @@ fn read_line(zone: &mut Zone, owner: &mut Option<Owner>, line: &str) -> Option<(
     if line == HEAD || line.starts_with("$TTL ") || line.starts_with("@ IN NS ") {
         return Some(());
     }
-    if let Some(origin) = line.strip_prefix("$ORIGIN ") {
+    if let Some(epoch) = line.strip_prefix("; epoch ") {
+        zone.token = Token(epoch.parse().ok()?);
+    } else if let Some(origin) = line.strip_prefix("$ORIGIN ") {
         zone.origin = origin.strip_suffix('.')?.to_owned();
     } else if let Some(soa) = line.strip_prefix("@ IN SOA ") {
         zone.serial = soa.split(' ').nth(2)?.parse().ok()?;

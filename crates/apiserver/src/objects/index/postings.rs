@@ -19,8 +19,10 @@ type TermNumber = u32;
 
 pub struct KindIndex {
     fields: SelectableFields,
-    /// By `namespace/name`.
+    /// By `namespace/name`, in order.
     names: BTreeMap<Arc<str>, ObjectNumber>,
+    /// The same to look up in: every change of an object is, and few change what is in order.
+    numbers: HashMap<Arc<str>, ObjectNumber>,
     objects: Numbered<Entry>,
     terms: Numbered<Term>,
     labels: HashMap<Arc<str>, Values>,
@@ -60,7 +62,7 @@ pub struct Wanted<'a> {
 }
 
 /// About what an object and a term cost beside their texts.
-const OBJECT_BYTES: usize = 160;
+const OBJECT_BYTES: usize = 200;
 const TERM_BYTES: usize = 200;
 const LINK_BYTES: usize = 20;
 
@@ -70,6 +72,7 @@ impl KindIndex {
         Self {
             fields,
             names: BTreeMap::new(),
+            numbers: HashMap::new(),
             objects: Numbered::default(),
             terms: Numbered::default(),
             labels: HashMap::new(),
@@ -101,10 +104,10 @@ impl KindIndex {
     /// What an object has at a revision, or had a little before it.
     pub fn put(&mut self, name: &str, attributes: &Attributes, at: Revision) {
         // Most changes alter neither labels nor selectable fields.
-        if self.names.get(name).is_some_and(|number| self.has_terms(*number, attributes)) {
+        if self.numbers.get(name).is_some_and(|number| self.has_terms(*number, attributes)) {
             return;
         }
-        let known = self.names.contains_key(name);
+        let known = self.numbers.contains_key(name);
         self.remove(name, at);
         let number = self.insert(name);
         let labels = attributes.labels.iter().map(|(key, value)| (Ok(key.as_str()), value.as_str()));
@@ -120,7 +123,8 @@ impl KindIndex {
     }
 
     pub fn remove(&mut self, name: &str, at: Revision) {
-        let Some(number) = self.names.remove(name) else { return };
+        let Some(number) = self.numbers.remove(name) else { return };
+        self.names.remove(name);
         let Some(entry) = self.objects.remove(number) else { return };
         self.moved.note(&entry.name, at);
         self.bytes -= OBJECT_BYTES + name.len();
@@ -219,7 +223,8 @@ impl KindIndex {
         let name: Arc<str> = name.into();
         self.bytes += OBJECT_BYTES + name.len();
         let number = self.objects.add(Entry { name: name.clone(), terms: Box::default() });
-        self.names.insert(name, number);
+        self.names.insert(name.clone(), number);
+        self.numbers.insert(name, number);
         number
     }
 

@@ -39,9 +39,7 @@ pub fn problems(
 ) -> Vec<types::FieldProblem> {
     match &kind.rules {
         Rules::BuiltIn(rules) => {
-            let metadata = before.map(|before| typed_metadata(&before.metadata));
-            let old = before.zip(metadata.as_ref()).map(|(before, metadata)| parts(before, metadata));
-            let mut problems = rules.validate_parts(old, parts(object, &typed_metadata(&object.metadata)));
+            let mut problems = rules.validate_parts(before.map(parts), parts(object));
             if problems.is_empty() {
                 problems = defined(before, object, taken);
             }
@@ -49,9 +47,9 @@ pub fn problems(
         }
         Rules::Custom(rules) => {
             let mut found = types::Problems::new();
-            let old = before.map(|before| typed_metadata(&before.metadata));
-            let new = typed_metadata(&object.metadata);
-            types::object::check_metadata(kind.info.namespaced, old.as_ref(), &new, &mut found);
+            let old = before.map(|before| checked(&before.metadata));
+            let new = checked(&object.metadata);
+            types::object::check_metadata(kind.info.namespaced, old, new, &mut found);
             let mut problems = found.into_found();
             problems.extend(rules.validate(before.map(json_of).as_ref(), &json_of(object), budget));
             problems
@@ -63,7 +61,7 @@ pub fn problems(
 /// The same for an object that the server itself makes, of a built-in kind that defines nothing.
 pub fn admit_own(kind: &Kind, object: &Object) -> Result<(), Refusal> {
     let Rules::BuiltIn(rules) = &kind.rules else { return Ok(()) };
-    let problems = rules.validate_parts(None, parts(object, &typed_metadata(&object.metadata)));
+    let problems = rules.validate_parts(None, parts(object));
     if problems.is_empty() { Ok(()) } else { Err(invalid(problems)) }
 }
 
@@ -120,32 +118,19 @@ pub fn invalid(problems: Vec<types::FieldProblem>) -> Refusal {
     refusal
 }
 
-/// The object as the kinds' types know it. Spec and status are large and stay where they are.
-fn parts<'a>(object: &'a Object, metadata: &'a types::Metadata) -> types::Parts<'a> {
-    types::Parts { metadata, spec: &object.spec, status: &object.status }
+/// The object as the kinds' types know it. It stays where it is: every write is checked.
+fn parts(object: &Object) -> types::Parts<'_> {
+    types::Parts { metadata: checked(&object.metadata), spec: &object.spec, status: &object.status }
 }
 
-fn typed_metadata(metadata: &Metadata) -> types::Metadata {
-    let owner = |owner: &setpoint_objects::OwnerReference| types::object::OwnerReference {
-        kind: owner.kind.clone(),
-        name: owner.name.clone(),
-        uid: types::Uid::new(&owner.uid),
-        controller: owner.controller,
-        block_owner_deletion: owner.block_owner_deletion,
-    };
-    types::Metadata {
-        namespace: metadata.namespace.clone(),
-        name: metadata.name.clone(),
-        generate_name: metadata.generate_name.clone(),
-        uid: types::Uid::new(&metadata.uid),
-        revision: types::Revision::new(metadata.revision),
-        generation: types::Generation(metadata.generation),
-        created: types::Timestamp(metadata.created_ms),
+fn checked(metadata: &Metadata) -> types::object::Checked<'_> {
+    types::object::Checked {
+        namespace: &metadata.namespace,
+        name: &metadata.name,
+        generate_name: &metadata.generate_name,
+        uid: &metadata.uid,
         deleted: metadata.deleted_ms.map(types::Timestamp),
-        finalizers: metadata.finalizers.clone(),
-        owners: metadata.owners.iter().map(owner).collect(),
-        labels: metadata.labels.clone(),
-        annotations: metadata.annotations.clone(),
-        managed_fields: Vec::new(),
+        labels: &metadata.labels,
+        annotations: &metadata.annotations,
     }
 }

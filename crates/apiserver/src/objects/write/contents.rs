@@ -158,6 +158,21 @@ impl Writer {
         }
     }
 
+    /// The guard that the namespace of a new object stays as it is; of the namespace only what that takes is read.
+    pub(super) async fn standing(&self, key: &Metadata) -> Result<Option<Change>, Refusal> {
+        if key.namespace.is_empty() {
+            return Ok(None);
+        }
+        let stored_key = ObjectName { kind: NAMESPACE, namespace: "", name: &key.namespace }.key();
+        match self.stored_bytes(stored_key.clone()).await? {
+            Some(kv) if !convert::is_deleted(&kv.value) => {
+                Ok(Some(Change { key: stored_key, read_at: kv.modified, op: None }))
+            }
+            // Missing, or being deleted: rare enough to be read in full.
+            _ => standing(key, self.space(key).await?),
+        }
+    }
+
     /// Before namespaces are read: makes the object of the default one, if it is not there yet. It cannot be there from the
     /// start, because the first key of a new cluster is at etcd's first revision. A read goes on without it if need be.
     pub async fn show_default_namespace(&self) {

@@ -5,24 +5,25 @@
 use bytes::Bytes;
 use prost::Message;
 use serde_json::Value;
+use setpoint_api::raw::wire;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::setpoint::v1::managed_fields::Operation as WireOperation;
 use setpoint_objects as objects;
-use setpoint_objects::write::Incoming;
 use setpoint_objects::{ManagedFields, Metadata, Object, Operation, OwnerReference, Subresource};
 use setpoint_store::KeyValue;
 
+use super::intent::Sent;
 use crate::objects::error::Refusal;
-use crate::objects::key::ObjectName;
 
-/// An object as a request carries it.
-pub fn incoming(object: pb::Object) -> Result<Incoming, Refusal> {
-    let metadata = metadata(object.metadata.unwrap_or_default());
-    let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
-    let about = ObjectName { kind: &object.kind, namespace: &namespace, name: &name };
-    Incoming::decode(&object.kind, metadata, &object.spec, &object.status)
-        .map_err(|refusal| refused(refusal).about(about))
+/// Room for the JSON of most objects.
+const JSON_BYTES: usize = 2 << 10;
+
+/// An object as a request carries it. Who owns its fields only the server says, whatever a client sends back.
+pub fn sent(object: pb::Object) -> Result<Sent, Refusal> {
+    let said = object.metadata.unwrap_or_default();
+    let metadata = metadata(pb::Metadata { managed_fields: Vec::new(), ..said });
+    Sent::new(object.kind, metadata, object.spec, object.status)
 }
 
 /// An object as it is stored. None if these bytes are none, which only damage or another program can make them.
@@ -35,12 +36,30 @@ pub fn stored(kv: &KeyValue) -> Option<Object> {
     Some(Object { kind: object.kind, metadata, spec: json(&object.spec)?, status: json(&object.status)? })
 }
 
+/// Whether the deletion of a stored object has begun, or cannot be told from these bytes.
+pub fn is_deleted(stored: &Bytes) -> bool {
+    /// Numbers of fields, as `object.proto` has them.
+    const METADATA: u32 = 2;
+    const DELETED_MS: u32 = 8;
+    let has = |message: &Bytes| wire::fields(message).any(|it| it.map_or(true, |it| it.number == DELETED_MS));
+    wire::fields(stored).any(|it| match it {
+        Ok(it) if it.number == METADATA => it.bytes().map_or(true, |metadata| has(&metadata)),
+        Ok(_) => false,
+        Err(_) => true,
+    })
+}
+
 /// As it is to be stored. The object lends its texts to the encoding and has them back, so that none is copied: every write
 /// comes by here.
 pub fn encoded(object: &mut Object) -> Bytes {
     // Writing into bytes is several times faster than formatting; a value cannot fail to be written.
-    let written =
-        |value: &Value| serde_json::to_vec(value).unwrap_or_else(|_| value.to_string().into_bytes());
+    let written = |value: &Value| {
+        let mut bytes = Vec::with_capacity(JSON_BYTES);
+        match serde_json::to_writer(&mut bytes, value) {
+            Ok(()) => bytes,
+            Err(_) => value.to_string().into_bytes(),
+        }
+    };
     let json = |value: &Value| if value.is_null() { Bytes::new() } else { written(value).into() };
     let revision = object.metadata.revision;
     let lent = pb::Object {
@@ -200,6 +219,10 @@ mod tests {
         let mut object = before.clone();
         let value = encoded(&mut object);
         assert_eq!(object, before);
+        assert!(is_deleted(&value));
+        assert!(is_deleted(&Bytes::from_static(b"\xff")), "it cannot be told");
+        let kept = Metadata { deleted_ms: None, ..before.metadata.clone() };
+        assert!(!is_deleted(&encoded(&mut Object { metadata: kept, ..before.clone() })));
         let (key, modified) = (Bytes::from_static(b"k"), Revision::new(7));
         let (created, version, lease) = (modified, 1, LeaseId::NONE);
         assert_eq!(stored(&KeyValue { key, value, created, modified, version, lease }), Some(before));

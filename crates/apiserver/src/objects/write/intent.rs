@@ -1,5 +1,7 @@
 //! What one write wants of one object.
 
+use bytes::Bytes;
+use parking_lot::Mutex;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::deletion::Propagation;
 use setpoint_objects::patch::PatchKind;
@@ -12,14 +14,46 @@ use super::convert::refused;
 use crate::objects::error::Refusal;
 use crate::objects::key::ObjectName;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Intent {
-    Create(Incoming),
+    Create(Sent),
     /// Replaces one part of the object.
-    Update(Incoming, Subresource),
-    Apply(Incoming, ApplyHow),
+    Update(Sent, Subresource),
+    Apply(Sent, ApplyHow),
     Patch(Target, PatchRequest),
     Delete(Target, DeleteRequest),
+}
+
+/// An object as a request carries it. Its JSON is decoded when it comes, and again only for a write that has to be decided
+/// again: most are decided once, and then nothing has to be copied.
+#[derive(Debug)]
+pub struct Sent {
+    kind: String,
+    metadata: Metadata,
+    spec: Bytes,
+    status: Bytes,
+    decoded: Mutex<Option<Incoming>>,
+}
+
+impl Sent {
+    pub fn new(kind: String, metadata: Metadata, spec: Bytes, status: Bytes) -> Result<Self, Refusal> {
+        let decoded = Incoming::decode(&kind, Metadata::default(), &spec, &status).map_err(|refusal| {
+            let (namespace, name) = (&metadata.namespace, &metadata.name);
+            refused(refusal).about(ObjectName { kind: &kind, namespace, name })
+        })?;
+        Ok(Self { kind, metadata, spec, status, decoded: Mutex::new(Some(decoded)) })
+    }
+
+    fn incoming(&self) -> Result<Incoming, Refusal> {
+        let decoded = self.decoded.lock().take();
+        let mut incoming = match decoded {
+            Some(decoded) => decoded,
+            None => Incoming::decode(&self.kind, Metadata::default(), &self.spec, &self.status)
+                .map_err(refused)?,
+        };
+        incoming.object.metadata = self.metadata.clone();
+        Ok(incoming)
+    }
 }
 
 /// An object that is named, not sent.
@@ -33,7 +67,7 @@ pub struct Target {
 #[derive(Clone, Debug)]
 pub struct PatchRequest {
     pub kind: PatchKind,
-    pub patch: bytes::Bytes,
+    pub patch: Bytes,
     pub uid: String,
     pub revision: u64,
     pub subresource: Subresource,
@@ -55,9 +89,7 @@ pub enum Decision<'a> {
 impl Intent {
     pub fn kind(&self) -> &str {
         match self {
-            Self::Create(incoming) | Self::Update(incoming, _) | Self::Apply(incoming, _) => {
-                &incoming.object.kind
-            }
+            Self::Create(sent) | Self::Update(sent, _) | Self::Apply(sent, _) => &sent.kind,
             Self::Patch(target, _) | Self::Delete(target, _) => &target.kind,
         }
     }
@@ -70,9 +102,7 @@ impl Intent {
 
     fn named_key(&self) -> &Metadata {
         match self {
-            Self::Create(incoming) | Self::Update(incoming, _) | Self::Apply(incoming, _) => {
-                &incoming.object.metadata
-            }
+            Self::Create(sent) | Self::Update(sent, _) | Self::Apply(sent, _) => &sent.metadata,
             Self::Patch(target, _) | Self::Delete(target, _) => &target.key,
         }
     }
@@ -116,7 +146,7 @@ impl Intent {
 
     /// True if the server draws the name, and draws another if it is taken.
     pub fn is_generated(&self) -> bool {
-        matches!(self, Self::Create(incoming) if incoming.object.metadata.name.is_empty())
+        matches!(self, Self::Create(sent) if sent.metadata.name.is_empty())
     }
 
     pub fn decide<'a>(
@@ -135,14 +165,12 @@ impl Intent {
             _ => refused(refusal),
         };
         let decided = match self {
-            Self::Create(incoming) => write::create(kind, stored, incoming.clone(), fresh, context),
-            Self::Update(incoming, Subresource::Main) => {
-                write::update(kind, stored, incoming.clone(), context)
+            Self::Create(sent) => write::create(kind, stored, sent.incoming()?, fresh, context),
+            Self::Update(sent, Subresource::Main) => write::update(kind, stored, sent.incoming()?, context),
+            Self::Update(sent, Subresource::Status) => {
+                write::update_status(kind, stored, sent.incoming()?, context)
             }
-            Self::Update(incoming, Subresource::Status) => {
-                write::update_status(kind, stored, incoming.clone(), context)
-            }
-            Self::Apply(incoming, how) => write::apply(kind, stored, incoming.clone(), *how, fresh, context),
+            Self::Apply(sent, how) => write::apply(kind, stored, sent.incoming()?, *how, fresh, context),
             Self::Patch(_, request) => {
                 let patch = Patch {
                     kind: request.kind,

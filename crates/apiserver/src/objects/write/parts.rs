@@ -1,6 +1,7 @@
 //! Both parts of one object in one request: the second is decided on what the first made of it, and one version is stored.
 
 use bytes::Bytes;
+use serde_json::Value;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::Object;
 use setpoint_objects::write::Outcome;
@@ -19,6 +20,13 @@ impl Written {
             Outcome::Gone(_) => Some(KeyOp::Delete),
             Outcome::Unchanged(_) => None,
         }
+    }
+
+    /// Everything is decided: what is answered is encoded, and of the object itself only its metadata is asked for. Freed now
+    /// it costs less than after the wait for the commit, and many may wait.
+    pub(super) fn forget_contents(&mut self) {
+        let object = self.outcome.object_mut();
+        (object.spec, object.status) = (Value::Null, Value::Null);
     }
 
     pub(super) fn key(&self) -> Bytes {

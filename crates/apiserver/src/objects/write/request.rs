@@ -33,7 +33,7 @@ impl Writer {
         caller: &Caller,
     ) -> Result<raw::WriteResponse, Refusal> {
         let options = options("create", &request, request.options.clone(), caller)?;
-        let intent = Intent::Create(convert::incoming(object(request.object)?)?);
+        let intent = Intent::Create(convert::sent(object(request.object)?)?);
         self.one(intent, &options).await
     }
 
@@ -44,7 +44,7 @@ impl Writer {
         caller: &Caller,
     ) -> Result<raw::WriteResponse, Refusal> {
         let options = options(part.as_str(), &request, request.options.clone(), caller)?;
-        let intent = Intent::Update(convert::incoming(object(request.object)?)?, part);
+        let intent = Intent::Update(convert::sent(object(request.object)?)?, part);
         self.one(intent, &options).await
     }
 
@@ -55,7 +55,7 @@ impl Writer {
     ) -> Result<raw::ApplyResponse, Refusal> {
         let options = options("apply", &request, request.options.clone(), caller)?;
         let how = ApplyHow { force: request.force, subresource: part(request.status) };
-        let intent = Intent::Apply(convert::incoming(object(request.object)?)?, how);
+        let intent = Intent::Apply(convert::sent(object(request.object)?)?, how);
         let answer = self.one_done(intent, &options).await?;
         let taken = answer.taken.iter().cloned().map(convert::conflict).collect();
         Ok(raw::ApplyResponse { write: Some(answer.into_write()), taken })
@@ -175,14 +175,12 @@ enum Part {
 
 fn read_write(write: pb::Write) -> Result<Part, Refusal> {
     let intent = match write.write {
-        Some(WireWrite::Create(object)) => Intent::Create(convert::incoming(object)?),
-        Some(WireWrite::Update(object)) => Intent::Update(convert::incoming(object)?, Subresource::Main),
-        Some(WireWrite::UpdateStatus(object)) => {
-            Intent::Update(convert::incoming(object)?, Subresource::Status)
-        }
+        Some(WireWrite::Create(object)) => Intent::Create(convert::sent(object)?),
+        Some(WireWrite::Update(object)) => Intent::Update(convert::sent(object)?, Subresource::Main),
+        Some(WireWrite::UpdateStatus(object)) => Intent::Update(convert::sent(object)?, Subresource::Status),
         Some(WireWrite::Apply(it)) => {
             let how = ApplyHow { force: it.force, subresource: part(it.status) };
-            Intent::Apply(convert::incoming(object(it.object)?)?, how)
+            Intent::Apply(convert::sent(object(it.object)?)?, how)
         }
         Some(WireWrite::Patch(it)) => {
             let kind = patch_kind(it.r#type)?;

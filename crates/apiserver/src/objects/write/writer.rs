@@ -16,7 +16,7 @@ use setpoint_objects::write::{Context, Fresh, Outcome};
 use setpoint_objects::{Metadata, Object, OwnerReference, Subresource};
 use setpoint_store::command::Range;
 use setpoint_store::commit::Commit;
-use setpoint_store::{Committed, Done as Operated, Hold, LeaseName};
+use setpoint_store::{Committed, Done as Operated, Hold, KeyValue, LeaseName};
 use setpoint_types::{KeyRange, Revision, Uid};
 
 use super::admit;
@@ -131,7 +131,8 @@ impl Writer {
                 current = true;
                 continue;
             }
-            let Prepared { decided, written, .. } = prepared?;
+            let Prepared { decided, mut written, .. } = prepared?;
+            written.iter_mut().for_each(Written::forget_contents);
             // An operation that changes nothing is remembered too: its repetition must not act later.
             let said = !extra.guards.is_empty() || options.fence.is_some() || options.operation.is_some();
             if !commits && !said {
@@ -288,11 +289,11 @@ impl Writer {
         prepared: &mut Prepared,
     ) -> Result<(), Refusal> {
         if !prepared.makes_namespace(&key.namespace) {
-            let space = match space {
-                Some(space) => space,
-                None => self.space(key).await?,
+            let held = match space {
+                Some(space) => standing(key, space)?,
+                None => self.standing(key).await?,
             };
-            prepared.held.extend(standing(key, space)?);
+            prepared.held.extend(held);
         }
         Ok(())
     }
@@ -348,6 +349,17 @@ impl Writer {
 
     /// Also how many bytes it has.
     async fn stored_sized(&self, key: Bytes) -> Result<(Option<Object>, usize), Refusal> {
+        let Some(kv) = self.stored_bytes(key).await? else { return Ok((None, 0)) };
+        convert::stored(&kv).map(|object| (Some(object), kv.value.len())).ok_or_else(|| {
+            Refusal::new(
+                Reason::Internal,
+                "what is stored under the object's key is no object; restore a backup",
+            )
+        })
+    }
+
+    /// What is stored under a key.
+    pub(super) async fn stored_bytes(&self, key: Bytes) -> Result<Option<KeyValue>, Refusal> {
         let read = Range::latest(KeyRange::Single(key));
         let result = match self.reader.store.range_soon(&read) {
             Some(result) => result,
@@ -356,14 +368,7 @@ impl Writer {
                 blocking(move || store.range(&read)).await?
             }
         };
-        let result = result.map_err(|failure| self.reader.read_failure(failure))?;
-        let Some(kv) = result.kvs.first() else { return Ok((None, 0)) };
-        convert::stored(kv).map(|object| (Some(object), kv.value.len())).ok_or_else(|| {
-            Refusal::new(
-                Reason::Internal,
-                "what is stored under the object's key is no object; restore a backup",
-            )
-        })
+        Ok(result.map_err(|failure| self.reader.read_failure(failure))?.kvs.pop())
     }
 
     /// An owner as this node sees it now, in the namespace of what it owns or in the whole cluster.

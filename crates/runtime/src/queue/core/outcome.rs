@@ -78,6 +78,8 @@ pub enum Outcome {
     After(Duration),
     /// It failed: the key runs again after its backoff.
     Failed,
+    /// The same, and nothing makes it run before this time is over, not even a change: somebody asked not to be bothered.
+    FailedFor(Duration),
 }
 
 /// The answer to the question for the next key.

@@ -126,8 +126,11 @@ impl<K> Slot<K> {
                     _ => None,
                 };
             }
-            Outcome::Failed => {
+            Outcome::Failed | Outcome::FailedFor(_) => {
                 self.failing.fail(now, run.early, run.random, backoff);
+                if let Outcome::FailedFor(least) = run.outcome {
+                    self.failing.not_before(now.after(least));
+                }
                 self.priority = run.again.map_or(self.priority, |again| self.priority.urgent_of(again));
                 self.verdict = Some(self.failing.retry_at);
             }
@@ -154,5 +157,11 @@ impl Failing {
             self.retry_at = now.after(self.delay);
         }
         self.calm_until = now.after(backoff.calm(self.delay));
+    }
+
+    /// Neither the end of the wait nor a change makes it run earlier.
+    fn not_before(&mut self, moment: Moment) {
+        self.retry_at = self.retry_at.max(moment);
+        self.calm_until = self.calm_until.max(moment);
     }
 }

@@ -1,0 +1,68 @@
+//! `setpoint-agent`: the agent of one host, and, with a hidden first argument, what it starts replicas with.
+
+use std::error::Error;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+use setpoint_agent::agent;
+use setpoint_agent::clock::Clock;
+use setpoint_agent::runtime::process::{launch, shim};
+use setpoint_agent::settings::{Cli, Hidden, LogFormat, RunArgs};
+use setpoint_agent::simulate;
+use setpoint_agent::supervisor::chain;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome: Result<(), Box<dyn Error>> = match cli.command {
+        // One thread each, and nothing that they do not need: there is one of them per replica.
+        Some(Hidden::Shim { folder }) => shim::run(&folder).map_err(Into::into),
+        Some(Hidden::Launch { shim }) => launch::run(shim).map_err(Into::into),
+        Some(Hidden::Beside) => launch::beside().map_err(Into::into),
+        None => run(cli.run),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&*error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "this is where the program speaks to whoever started it")]
+fn complain(error: &dyn Error) {
+    eprintln!("setpoint-agent: {}", chain(error));
+}
+
+#[tokio::main]
+async fn run(args: RunArgs) -> Result<(), Box<dyn Error>> {
+    let filter = EnvFilter::try_new(&args.log)?;
+    let logging = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Text => logging.init(),
+        LogFormat::Json => logging.json().init(),
+    }
+    let stop = CancellationToken::new();
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let told = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        told.cancel();
+    });
+    let client = agent::client(&args)?;
+    match args.simulate {
+        Some(count) => simulate::run(&args, count, client, Clock::system(), stop).await?,
+        None => agent::run(args, client, Clock::system(), stop).await?,
+    }
+    Ok(())
+}
