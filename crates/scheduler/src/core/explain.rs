@@ -127,7 +127,7 @@ fn verdict(cluster: &Cluster, namespace: &str, miss: &QuotaMiss) -> QuotaVerdict
     let zone =
         miss.zone.map_or_else(String::new, |zone| format!("/{}", cluster.topologies().zone_name(zone)));
     QuotaVerdict {
-        ledger: format!("quota/{namespace}/{}{zone}", miss.quota),
+        ledger: format!("quota/{namespace}{zone}"),
         dimension: cluster.dimensions().name(miss.dim).to_owned(),
         used: miss.used,
         limit: miss.limit,

@@ -55,18 +55,24 @@ fn hundred() -> u32 {
 }
 
 impl PlacementPolicySpec {
-    /// Whether a replica in scope is of the share that this weight gives the version. A larger weight keeps all that a smaller one
-    /// had, and versions of different policies draw independently of each other.
+    /// Whether a replica in scope is of the share that this weight gives the version, if it is the newest of its policy. A larger
+    /// weight keeps all that a smaller one had, and different policies draw independently of each other.
     pub fn takes(&self, replica: &Uid) -> bool {
-        // FNV-1a and the finish of MurmurHash3: the same in every process and every build, unlike `Hash`.
-        let text = self.policy.bytes().chain([b'/']).chain(replica.as_str().bytes());
+        self.draw(replica.as_str()) < self.weight
+    }
+
+    /// Where in the hundred a replica falls, by its uid, or whatever else decides for it: the newest version has the first numbers, as
+    /// many as its weight, the one before it the next. The same in every process and every build, unlike `Hash`.
+    pub fn draw(&self, share: &str) -> u32 {
+        // FNV-1a, and the finish of MurmurHash3.
+        let text = self.policy.bytes().chain([b'/']).chain(share.bytes());
         let mut hash = text.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
         for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
             hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
         }
-        (hash ^ (hash >> 33)) % 100 < u64::from(self.weight)
+        u32::try_from((hash ^ (hash >> 33)) % 100).unwrap_or(0)
     }
 }
 
