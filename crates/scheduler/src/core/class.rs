@@ -14,7 +14,7 @@ use super::cluster::bound::Traits;
 use super::cluster::node::Port;
 use super::cluster::resource::Demand;
 use super::cluster::tally::{GroupKey, Subject, TallyIx};
-use super::cluster::topology::{Domain, TopologyIx};
+use super::cluster::topology::TopologyIx;
 use super::hash::StableHasher;
 use super::policy::Rules;
 use super::site::{SiteIx, SiteKey, Sites};
@@ -71,8 +71,6 @@ pub struct Class {
     pub rules: Arc<Rules>,
     pub demand: Demand,
     pub ports: Arc<[Port]>,
-    /// Ordered; empty for all.
-    pub zones: Vec<Domain>,
     pub spreads: Vec<SpreadRule>,
     pub affinities: Vec<AffinityRule>,
     pub traits: Traits,
@@ -169,9 +167,6 @@ fn hash_of(wants: &Wants) -> u64 {
 
 fn resolve(ix: ClassIx, wants: Wants, rules: Rules, sites: &mut Sites, cluster: &mut Cluster) -> Class {
     let demand = cluster.dimensions_mut().demand(&wants.resources);
-    let mut zones: Vec<Domain> =
-        wants.placement.zones.iter().map(|zone| cluster.topologies_mut().zone(zone)).collect();
-    zones.sort_unstable();
     let group = GroupKey {
         namespace: wants.namespace.clone(),
         workload: wants.workload.clone(),
@@ -184,7 +179,6 @@ fn resolve(ix: ClassIx, wants: Wants, rules: Rules, sites: &mut Sites, cluster: 
         ix,
         demand,
         ports: wants.ports.clone().into(),
-        zones,
         spreads,
         affinities,
         traits: Traits { group, priority: wants.priority, artifact: wants.image.clone() },

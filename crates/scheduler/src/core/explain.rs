@@ -127,7 +127,7 @@ fn verdict(cluster: &Cluster, namespace: &str, miss: &QuotaMiss) -> QuotaVerdict
     let zone =
         miss.zone.map_or_else(String::new, |zone| format!("/{}", cluster.topologies().zone_name(zone)));
     QuotaVerdict {
-        ledger: format!("quota/{namespace}/{}{zone}", miss.quota),
+        ledger: format!("quota/{namespace}{zone}"),
         dimension: cluster.dimensions().name(miss.dim).to_owned(),
         used: miss.used,
         limit: miss.limit,
@@ -284,8 +284,11 @@ fn detail(cluster: &Cluster, grounds: Grounds<'_>, node: NodeIx, miss: &Miss) ->
     match miss {
         Miss::Condition(readiness) => super::filter::condition::describe(*readiness).to_owned(),
         Miss::Policy { index, is_paused } => {
-            let (_, selector, _, title) = &grounds.key.policies[*index];
-            if *is_paused { format!("{title} is paused") } else { format!("{title} asks for {selector}") }
+            let policy = &grounds.key.policies[*index];
+            match is_paused {
+                true => format!("{} is paused", policy.title),
+                false => format!("{} asks for {}", policy.title, policy.labels),
+            }
         }
         Miss::Selector => grounds.key.node_selector.to_string(),
         Miss::Taint(index) => {

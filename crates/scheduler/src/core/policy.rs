@@ -11,7 +11,6 @@ use setpoint_types::selector::LabelSelector;
 use setpoint_types::{Generation, Revision, Timestamp};
 
 use super::class::Wants;
-use super::hash::of_text;
 use super::score::Weights;
 
 /// A PlacementPolicy object.
@@ -103,7 +102,7 @@ impl Policies {
             }
         }
         let mut chosen: Vec<(&String, &Version, bool)> =
-            by_policy.into_iter().filter_map(|(policy, versions)| choose(policy, versions, share)).collect();
+            by_policy.into_values().filter_map(|versions| choose(versions, share)).collect();
         chosen.sort_by_key(|(name, version, _)| (-i64::from(version.spec.precedence), (*name).clone()));
         merge(&chosen, wants)
     }
@@ -111,17 +110,15 @@ impl Policies {
 
 /// The version of one policy that a replica's share of it falls to.
 fn choose<'a>(
-    policy: &str,
     mut versions: Vec<(&'a String, &'a Version)>,
     share: &str,
 ) -> Option<(&'a String, &'a Version, bool)> {
     versions.sort_by_key(|(name, version)| (std::cmp::Reverse(version.created), (*name).clone()));
     let is_shared = versions.len() > 1;
-    let drawn = of_text(&format!("{policy}/{share}")) % 100;
     let mut below = 0;
     for (name, version) in versions {
-        below += u64::from(version.spec.weight);
-        if drawn < below {
+        below += version.spec.weight;
+        if version.spec.draw(share) < below {
             return Some((name, version, version.spec.weight < 100 && is_shared));
         }
     }

@@ -29,11 +29,21 @@ pub struct SiteKey {
     pub preferences: Vec<NodePreference>,
     pub tolerations: Vec<Toleration>,
     pub needs_docker: bool,
-    /// What policies say: in which zones (empty for all) the nodes must have these labels, and whether they are closed; and whose
-    /// word it is.
-    pub policies: Vec<(Vec<String>, LabelSelector, bool, String)>,
+    pub policies: Vec<Demanded>,
     /// By which places rules tell nodes apart, besides the nodes themselves. Ordered, zones always first.
     pub topologies: Vec<TopologyIx>,
+}
+
+/// What a policy demands of nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Demanded {
+    /// As decisions name it.
+    pub title: String,
+    /// Of nodes in these zones; empty for all.
+    pub zones: Vec<String>,
+    pub labels: LabelSelector,
+    /// Nothing is placed there.
+    pub is_paused: bool,
 }
 
 impl SiteKey {
@@ -41,10 +51,12 @@ impl SiteKey {
         let used = spreads.iter().map(|it| it.topology).chain(affinities.iter().map(|it| it.topology));
         let used: BTreeSet<TopologyIx> =
             used.filter(|it| *it != TopologyIx::NODE).chain([TopologyIx::ZONE]).collect();
-        let policies = rules
-            .followed
-            .iter()
-            .map(|it| (it.zones.clone(), it.node_selector.clone(), it.is_paused, it.title.clone()));
+        let policies = rules.followed.iter().map(|it| Demanded {
+            title: it.title.clone(),
+            zones: it.zones.clone(),
+            labels: it.node_selector.clone(),
+            is_paused: it.is_paused,
+        });
         let mut zones = wants.placement.zones.clone();
         zones.sort_unstable();
         Self {
@@ -53,9 +65,7 @@ impl SiteKey {
             preferences: wants.placement.preferences.clone(),
             tolerations: wants.placement.tolerations.clone(),
             needs_docker: wants.image.is_some(),
-            policies: policies
-                .filter(|(_, selector, paused, _)| *paused || !selector.is_everything())
-                .collect(),
+            policies: policies.filter(|it| it.is_paused || !it.labels.is_everything()).collect(),
             topologies: used.into_iter().collect(),
         }
     }

@@ -75,14 +75,6 @@ impl Bounds {
         self.records.get(key)?.traits.as_ref().map(|it| &it.0)
     }
 
-    pub fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
     /// Everybody who has a node.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Held)> {
         self.records.iter().filter_map(|(key, bound)| bound.held.as_ref().map(|held| (key, held)))

@@ -89,10 +89,6 @@ impl Quotas {
         self.tenants.get(namespace).and_then(|it| it.used_in.get(&(zone, dim))).copied().unwrap_or(0)
     }
 
-    pub fn has_any(&self, namespace: &str) -> bool {
-        self.tenants.get(namespace).is_some_and(|it| !it.quotas.is_empty())
-    }
-
     pub fn has_zones(&self, namespace: &str) -> bool {
         self.tenants.get(namespace).is_some_and(|it| it.quotas.values().any(|it| !it.zones.is_empty()))
     }

@@ -48,6 +48,10 @@ impl Dimensions {
         self.names.name(dim.0)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     pub fn len(&self) -> usize {
         self.names.len()
     }

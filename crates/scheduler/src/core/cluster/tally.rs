@@ -218,10 +218,6 @@ impl Tallies {
         &self.tallies[tally.0 as usize].as_ref().expect("a tally in use").counts
     }
 
-    pub fn key(&self, group: GroupIx) -> &GroupKey {
-        &self.groups[group.0 as usize].as_ref().expect("a group in use").key
-    }
-
     /// How many replicas of a workload are bound, whatever their labels.
     pub fn bound_of(&self, namespace: &str, workload: &str) -> u32 {
         let first =

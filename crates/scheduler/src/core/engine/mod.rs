@@ -22,6 +22,7 @@ use setpoint_types::{Generation, Revision, Uid};
 
 use super::class::{ClassIx, Classes, Wants};
 use super::cluster::Cluster;
+use super::cluster::bound::Standing;
 use super::cluster::event::Event;
 use super::explain::Refusal;
 use super::filter;
@@ -287,7 +288,6 @@ impl Engine {
             && *at <= self.seen
             && let Some((at, key)) = self.committed.pop_first()
         {
-            use super::cluster::bound::Standing;
             if self.cluster.bounds().standing(&key) == Some(Standing::Committed(at)) {
                 self.cluster.forget(&key);
             }

@@ -79,11 +79,6 @@ impl Miss {
             Self::Quota(_) => "Quota",
         }
     }
-
-    /// Whether it goes away if others leave the node.
-    pub fn is_about_room(&self) -> bool {
-        matches!(self, Self::Resources { .. } | Self::Port(_))
-    }
 }
 
 /// The first part: whether a node suits, full or not.

@@ -38,10 +38,6 @@ impl Blocked {
         self.index.is_empty()
     }
 
-    pub fn count(&self, blocker: &Blocker) -> usize {
-        self.index.get(blocker).map_or(0, BTreeSet::len)
-    }
-
     /// Those an event could help. What happened to one node helps only those who fit there now.
     pub fn helped_by(
         &self,

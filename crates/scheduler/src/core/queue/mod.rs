@@ -15,7 +15,6 @@ use std::sync::Arc;
 pub use backoff::{Backoff, Pause};
 use blocked::Blocked;
 
-use super::blocker::Blocker;
 use super::class::ClassIx;
 use super::cluster::event::Event;
 use super::cluster::node::NodeIx;
@@ -238,10 +237,5 @@ impl Queue {
 
     pub fn has_blocked(&self) -> bool {
         !self.blocked.is_empty()
-    }
-
-    /// How many blocked lines there are for each thing that blocks.
-    pub fn blocked_by(&self, blocker: &Blocker) -> usize {
-        self.blocked.count(blocker)
     }
 }
