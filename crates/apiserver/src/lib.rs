@@ -6,6 +6,7 @@
 //! | `objects` | objects over keys: get, list, watch, history |
 //! | `access` | who may ask for what, and what is written down of it |
 //! | `ledgers` | reading what is reserved, and by whom |
+//! | `placement` | which replica has which node, proven by the commit |
 //! | `coordination` | leases over objects: who may act now |
 //! | `watch` | changes, handed to every stream that asked for them |
 //! | `lease` | who keeps time, who renews, who expires |
@@ -29,6 +30,7 @@ pub mod ledgers;
 pub mod load;
 pub mod metrics;
 pub mod objects;
+pub mod placement;
 pub mod quota;
 pub mod replica;
 pub mod watch;

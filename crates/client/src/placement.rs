@@ -241,9 +241,11 @@ impl Placement {
         });
         let results = answer.await?.0.into_inner().results;
         if results.len() != bindings.len() {
-            return Err(
-                call.unreadable(format!("{} results for {} bindings", results.len(), bindings.len()))
-            );
+            return Err(call.unreadable(format!(
+                "{} results for {} bindings",
+                results.len(),
+                bindings.len()
+            )));
         }
         let mut answers = Vec::with_capacity(results.len());
         for (result, binding) in results.into_iter().zip(bindings) {

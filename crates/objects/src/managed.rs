@@ -86,6 +86,30 @@ fn is_below(line: &str, roots: &[String]) -> bool {
     prefixes.any(|prefix| roots.binary_search_by(|root| root.as_str().cmp(prefix)).is_ok())
 }
 
+/// The owners after `writer` has written fields that are known beforehand: `set` are its own from then on, and whoever owned them or
+/// something at or below `gone` does so no longer. Both are sorted. The same as comparing both versions, without doing so.
+pub fn take_over(
+    mut entries: Vec<ManagedFields>,
+    gone: &[&str],
+    set: &[&str],
+    writer: &Writer<'_>,
+) -> Vec<ManagedFields> {
+    let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+    let (mut touched, set) = (lines(gone), lines(set));
+    touched.extend_from_slice(&set);
+    touched.sort_unstable();
+    entries.iter_mut().for_each(|entry| entry.lose(&touched));
+    match entries.iter_mut().find(|entry| writer.wrote(entry)) {
+        Some(own) => {
+            own.gain(set);
+            own.time_ms = writer.time_ms;
+        }
+        None if set.is_empty() => {}
+        None => entries.push(writer.entry(set)),
+    }
+    settle(entries)
+}
+
 /// Drops empty entries, merges the oldest Update entries, and sorts.
 pub(crate) fn settle(mut entries: Vec<ManagedFields>) -> Vec<ManagedFields> {
     entries.retain(|entry| !entry.fields.is_empty());
@@ -147,6 +171,25 @@ mod tests {
         ] {
             assert!(!is_below(line, &roots), "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_taken_over_was_somebody_elses_and_is_the_writers() {
+        let by = |manager: &str, fields: &[&str]| ManagedFields {
+            manager: manager.to_owned(),
+            operation: Operation::Update,
+            subresource: Subresource::Status,
+            time_ms: 1,
+            fields: fields.iter().map(|it| it.to_string()).collect(),
+        };
+        let subresource = Subresource::Status;
+        let writer = Writer { manager: "server", operation: Operation::Update, subresource, time_ms: 2 };
+        let entries = vec![by("alice", &[".status.blocked.reason", ".status.other", ".status.stage"])];
+        let after = take_over(entries, &[".status.blocked"], &[".status.node", ".status.stage"], &writer);
+        let mine = ManagedFields { time_ms: 2, ..by("server", &[".status.node", ".status.stage"]) };
+        assert_eq!(after, [by("alice", &[".status.other"]), mine.clone()]);
+        assert_eq!(take_over(after.clone(), &[], &[".status.node"], &writer), after);
+        assert_eq!(take_over(vec![mine], &[".status"], &[], &writer), []);
     }
 
     #[test]

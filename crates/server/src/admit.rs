@@ -95,6 +95,8 @@ impl Method {
             ("etcdserverpb.Maintenance", "Snapshot") | ("grpc.reflection.v1.ServerReflection", _) => {
                 Self { lasts: Some(Lasting::Stream), ..exempt }
             }
+            // What makes room comes before what takes it.
+            ("setpoint.v1.Placement", "Release") => request(Of::System, Hold::Answered),
             ("setpoint.v1.Coordination", "Acquire") => request(Of::System, Hold::Lent),
             ("v3lockpb.Lock", "Lock") | ("v3electionpb.Election", "Campaign") => {
                 stream(Of::System, Hold::Lent)

@@ -14,6 +14,7 @@ use setpoint_api::etcdserverpb::watch_server::WatchServer;
 use setpoint_api::raw::v1::objects_server::ObjectsServer;
 use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
 use setpoint_api::setpoint::v1::ledgers_server::LedgersServer;
+use setpoint_api::setpoint::v1::placement_server::PlacementServer;
 use setpoint_api::v3electionpb::election_server::ElectionServer;
 use setpoint_api::v3lockpb::lock_server::LockServer;
 use setpoint_apiserver::coordination::{CoordinationService, Coordinator};
@@ -29,6 +30,7 @@ use setpoint_apiserver::etcd::watch::WatchService;
 use setpoint_apiserver::ledgers::LedgersService;
 use setpoint_apiserver::objects::ObjectsService;
 use setpoint_apiserver::objects::write::Writer;
+use setpoint_apiserver::placement::{PlacementLimits, PlacementService, Placer};
 use setpoint_consensus::{PeerService, peer_listener};
 use tokio::net::TcpSocket;
 use tokio_stream::{Stream, StreamExt};
@@ -165,6 +167,7 @@ pub async fn serve_clients(
 ) -> Result<(), tonic::transport::Error> {
     let Services { identify, context, objects, coordinator } = services;
     let gate = context.gate.clone();
+    let placer = Placer::new(objects.clone(), PlacementLimits::default());
     let stop = drain.stopping.clone();
     let message_max = context.limits.request_bytes + MESSAGE_SLACK;
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -209,6 +212,7 @@ pub async fn serve_clients(
             writer: objects,
             gate: gate.clone(),
         })))
+        .add_service(sized!(PlacementServer::new(PlacementService { placer, gate: gate.clone() })))
         .add_service(sized!(CoordinationServer::new(CoordinationService { coordinator, gate })))
         .add_service(health_service)
         .add_service(reflection);

@@ -52,6 +52,13 @@ pub enum Op {
         value: Bytes,
         lease: LeaseId,
     },
+    /// A put of a value that tells the revision it was made at: 20 bytes of it, from `at` on, become that number, with spaces
+    /// before it. None if they are not all there.
+    Stamped {
+        key: Bytes,
+        value: Bytes,
+        at: u64,
+    },
     /// Nothing, if the key does not exist.
     Delete {
         key: Bytes,
@@ -66,6 +73,19 @@ pub enum Op {
         ledger: String,
         owner: String,
         amounts: Amounts,
+    },
+    /// The same, but a ledger without any limits has room for everything: what is used is counted before anybody limits it.
+    Count {
+        ledger: String,
+        owner: String,
+        amounts: Amounts,
+    },
+    /// Counts one in a domain of the ledger. Refused if the domain would then be too far above others: see [`Evenness`].
+    Spread {
+        ledger: String,
+        owner: String,
+        domain: String,
+        evenness: Evenness,
     },
     /// Nothing, if the owner has nothing.
     Release {
@@ -90,11 +110,20 @@ pub enum Op {
     },
 }
 
+/// How even the domains of a ledger have to be, once everything in the commit is done. Like that, binds of one workload do not
+/// stand in each other's way as long as they keep the rule, and the order of those in one commit does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evenness {
+    /// The most a domain may have more than the emptiest.
+    pub max_skew: u64,
+    /// The domains that count, also if nothing is in them. None: the emptiest counts as having nothing.
+    pub among: Vec<String>,
+}
+
 impl Commit {
     /// True if it needs room. One that ends a hold must be possible without, whatever it writes beside.
     pub(crate) fn grows(&self) -> bool {
-        let grows =
-            |op: &Op| matches!(op, Op::Put { .. } | Op::Limits { .. } | Op::Reserve { .. } | Op::Hold { .. });
+        let grows = |op: &Op| !matches!(op, Op::Delete { .. } | Op::Release { .. } | Op::Vacate { .. });
         self.ops.iter().any(grows) && !self.ops.iter().any(|op| matches!(op, Op::Vacate { .. }))
     }
 }

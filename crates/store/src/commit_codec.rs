@@ -9,7 +9,7 @@ use crate::author::Author;
 use crate::codec::{
     put_bytes, put_range, put_signed, read_byte, read_bytes, read_range, read_signed, read_string,
 };
-use crate::commit::{Commit, Guard, Op, Operation};
+use crate::commit::{Commit, Evenness, Guard, Op, Operation};
 use crate::hold::{Epoch, Fence, LeaseName};
 use crate::ledger::{put_amounts, read_amounts};
 use crate::varint::{get_varint, put_varint};
@@ -18,8 +18,12 @@ const HAS_OPERATION: u8 = 1;
 const HAS_AUTHOR: u8 = 2;
 
 pub(crate) fn size_hint(commit: &Commit) -> usize {
-    let op_size =
-        |op: &Op| 64 + if let Op::Put { key, value, .. } = op { key.len() + value.len() } else { 64 };
+    let op_size = |op: &Op| {
+        64 + match op {
+            Op::Put { key, value, .. } | Op::Stamped { key, value, .. } => key.len() + value.len(),
+            _ => 64,
+        }
+    };
     256 + commit.guards.len() * 96 + commit.ops.iter().map(op_size).sum::<usize>()
 }
 
@@ -98,6 +102,13 @@ fn read_guard(input: &mut Bytes) -> Option<Guard> {
     })
 }
 
+fn read_evenness(input: &mut Bytes) -> Option<Evenness> {
+    let max_skew = get_varint(input)?;
+    let count = get_varint(input)?;
+    let among = (0..count).map(|_| read_string(input)).collect::<Option<_>>()?;
+    Some(Evenness { max_skew, among })
+}
+
 fn put_op(out: &mut BytesMut, op: &Op) {
     match op {
         Op::Put { key, value, lease } => {
@@ -139,6 +150,27 @@ fn put_op(out: &mut BytesMut, op: &Op) {
             lease.put(out);
             put_varint(out, epoch.0);
         }
+        Op::Count { ledger, owner, amounts } => {
+            out.put_u8(9);
+            put_bytes(out, ledger.as_bytes());
+            put_bytes(out, owner.as_bytes());
+            put_amounts(out, amounts);
+        }
+        Op::Stamped { key, value, at } => {
+            out.put_u8(10);
+            put_varint(out, *at);
+            put_bytes(out, key);
+            put_bytes(out, value);
+        }
+        Op::Spread { ledger, owner, domain, evenness } => {
+            out.put_u8(8);
+            put_bytes(out, ledger.as_bytes());
+            put_bytes(out, owner.as_bytes());
+            put_bytes(out, domain.as_bytes());
+            put_varint(out, evenness.max_skew);
+            put_varint(out, evenness.among.len() as u64);
+            evenness.among.iter().for_each(|domain| put_bytes(out, domain.as_bytes()));
+        }
     }
 }
 
@@ -164,6 +196,21 @@ fn read_op(input: &mut Bytes) -> Option<Op> {
             id: LeaseId(read_signed(input)?),
         },
         7 => Op::Vacate { lease: LeaseName::read(input)?, epoch: Epoch(get_varint(input)?) },
+        8 => Op::Spread {
+            ledger: read_string(input)?,
+            owner: read_string(input)?,
+            domain: read_string(input)?,
+            evenness: read_evenness(input)?,
+        },
+        9 => Op::Count {
+            ledger: read_string(input)?,
+            owner: read_string(input)?,
+            amounts: read_amounts(input)?,
+        },
+        10 => {
+            let at = get_varint(input)?;
+            Op::Stamped { key: read_bytes(input)?, value: read_bytes(input)?, at }
+        }
         _ => return None,
     })
 }

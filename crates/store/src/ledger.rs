@@ -13,6 +13,7 @@ use bytes::{BufMut, Bytes};
 use setpoint_types::KeyRange;
 
 use crate::codec::{put_bytes, read_byte, read_string};
+use crate::commit::Evenness;
 use crate::encoding::{Damaged, FORMAT, LEDGERS, escape_name, split_name};
 use crate::varint::{get_varint, put_varint};
 
@@ -76,11 +77,21 @@ impl Ledger {
     /// What stands against reserving `amounts` in place of `before`: of each dimension that does not suffice, what is left
     /// for them. To take no more than before is always possible, also where limits were lowered below what is used.
     pub fn shortage(&self, before: &Amounts, amounts: &Amounts) -> Amounts {
+        self.shortage_within(|dimension| self.limit(dimension), before, amounts)
+    }
+
+    /// The same where a ledger without any limits has room for everything: it only counts.
+    pub fn shortage_counting(&self, before: &Amounts, amounts: &Amounts) -> Amounts {
+        let limit = |dimension: &str| if self.limits.is_empty() { u64::MAX } else { self.limit(dimension) };
+        self.shortage_within(limit, before, amounts)
+    }
+
+    fn shortage_within(&self, limit: impl Fn(&str) -> u64, before: &Amounts, amounts: &Amounts) -> Amounts {
         let mut shortage = Amounts::new();
         for (dimension, amount) in amounts {
             let had = before.get(dimension).copied().unwrap_or(0);
             let others = self.used.get(dimension).copied().unwrap_or(0).saturating_sub(had);
-            let limit = self.limit(dimension);
+            let limit = limit(dimension);
             let fits = others.checked_add(*amount).is_some_and(|used| used <= limit);
             if *amount > had && !fits {
                 shortage.insert(dimension.clone(), limit.saturating_sub(others));
@@ -101,6 +112,14 @@ impl Ledger {
             *used = used.checked_add(*amount).expect("S19: a sum was checked before it was booked");
         }
         self.used.retain(|_, used| *used > 0);
+    }
+
+    /// What a domain has, and the least that any of the domains has which count, if that is too far below.
+    pub fn unevenness(&self, domain: &str, evenness: &Evenness) -> Option<(u64, u64)> {
+        let used = |domain: &str| self.used.get(domain).copied().unwrap_or(0);
+        let has = used(domain);
+        let least = evenness.among.iter().map(|it| used(it)).min().unwrap_or(0);
+        (has.saturating_sub(least) > evenness.max_skew).then_some((has, least))
     }
 
     /// Nobody would miss it.
@@ -217,6 +236,30 @@ mod tests {
         }
         let free = Ledger { limits: amounts(&[("cpu", 1), (EVERY_OTHER, 5)]), ..Ledger::default() };
         assert_eq!(free.shortage(&none, &amounts(&[("cpu", 2), ("gpu", 5)])), amounts(&[("cpu", 1)]));
+    }
+
+    #[test]
+    fn a_domain_is_at_most_so_far_above_the_emptiest_that_counts() {
+        let ledger = Ledger { used: amounts(&[("a", 3), ("b", 2)]), ..Ledger::default() };
+        let uneven = |domain: &str, max_skew: u64, among: &[&str]| {
+            let among = among.iter().map(|it| it.to_string()).collect();
+            ledger.unevenness(domain, &Evenness { max_skew, among })
+        };
+        assert_eq!(uneven("a", 1, &["a", "b"]), None);
+        assert_eq!(uneven("a", 1, &["a", "b", "c"]), Some((3, 0)));
+        assert_eq!(uneven("a", 3, &["a", "b", "c"]), None);
+        assert_eq!(uneven("b", 1, &["a"]), None, "below the others is not too far above");
+        assert_eq!(uneven("b", 1, &[]), Some((2, 0)));
+    }
+
+    #[test]
+    fn a_ledger_without_limits_has_room_for_what_is_only_counted_until_numbers_end() {
+        let mut ledger = Ledger { used: amounts(&[("a", u64::MAX)]), ..Ledger::default() };
+        let one = amounts(&[("b", 1)]);
+        assert!(ledger.shortage_counting(&Amounts::new(), &one).is_empty());
+        assert_eq!(ledger.shortage_counting(&Amounts::new(), &amounts(&[("a", 1)])), amounts(&[("a", 0)]));
+        ledger.limits = amounts(&[("a", 5)]);
+        assert_eq!(ledger.shortage_counting(&Amounts::new(), &one), amounts(&[("b", 0)]));
     }
 
     #[test]

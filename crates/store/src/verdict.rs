@@ -104,6 +104,9 @@ pub enum Rejection {
     /// A commit reserves too much, by the operation's place: what is left in the dimensions that do not suffice.
     #[error("operation {op} reserves more than is left")]
     NoHeadroom { op: usize, left: Amounts },
+    /// A commit counts one where it would be too far above the emptiest domain, by the operation's place.
+    #[error("operation {op} would make {has} where the emptiest has {least}")]
+    Uneven { op: usize, has: u64, least: u64 },
     /// A commit gives out a lease that is held, or at an epoch that is not the next.
     #[error("operation {op} takes a lease that is held, or at an epoch that is not the next")]
     NotFree { op: usize, found: LeaseState },

@@ -7,7 +7,7 @@ use setpoint_store::command::{
     Alarm, AlarmAction, AlarmKind, Bounds, Command, Compare, DeleteRange, MemberAttributes, Operand,
     Operator, Order, Proposal, ProposalId, Put, Range, SortTarget, Txn, TxnOp,
 };
-use setpoint_store::commit::{Commit, Guard, Op, Operation};
+use setpoint_store::commit::{Commit, Evenness, Guard, Op, Operation};
 use setpoint_store::{Amounts, Author, Epoch, Fence, LeaseName, Unreadable};
 use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
 
@@ -172,6 +172,13 @@ fn op() -> impl Strategy<Value = Op> {
             Op::Hold { lease, holder, epoch, ttl, id }
         }),
         fence().prop_map(|Fence { lease, epoch }| Op::Vacate { lease, epoch }),
+        (text(), text(), amounts()).prop_map(|(ledger, owner, amounts)| Op::Count { ledger, owner, amounts }),
+        (bytes(), bytes(), any::<u64>()).prop_map(|(key, value, at)| Op::Stamped { key, value, at }),
+        (text(), text(), text(), any::<u64>(), vec(text(), 0..3)).prop_map(
+            |(ledger, owner, domain, max_skew, among)| {
+                Op::Spread { ledger, owner, domain, evenness: Evenness { max_skew, among } }
+            }
+        ),
     ]
 }
 

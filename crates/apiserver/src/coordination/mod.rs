@@ -50,6 +50,7 @@ use crate::objects::write::convert::refused;
 
 pub use keeper::{ClusterKeeper, Keeper};
 pub use service::CoordinationService;
+pub use state::{LeaseMoment, lease_moment};
 
 /// The kind.
 pub const LEASE: &str = "Lease";

@@ -5,9 +5,9 @@ use setpoint_objects::Object;
 use setpoint_store::command::{Range, Txn, TxnOp};
 use setpoint_store::commit::Guard;
 use setpoint_store::{Epoch, Hold, KeyValue, LeaseName, ReadFailure, Response, Store};
-use setpoint_types::{KeyRange, Revision};
+use setpoint_types::{KeyRange, Revision, Timestamp};
 
-use super::{Coordinator, LEASE};
+use super::{Coordinator, LEASE, object};
 use crate::objects::Refusal;
 use crate::objects::key::ObjectName;
 use crate::objects::reader::blocking;
@@ -61,6 +61,23 @@ pub fn read(store: &Store, lease: &LeaseName) -> Result<Moment, ReadFailure> {
         hold_at,
         epoch: epoch.map(|kv| Epoch::decode(kv.value)).transpose()?.unwrap_or(Epoch::NONE),
     })
+}
+
+/// Whether a lease is held, for those who act on that alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseMoment {
+    /// The epoch at which it is held.
+    pub held: Option<u64>,
+    /// If it is not: when that ended. None if nobody knows.
+    pub ended: Option<Timestamp>,
+}
+
+pub fn lease_moment(store: &Store, lease: &LeaseName) -> Result<LeaseMoment, ReadFailure> {
+    let moment = read(store, lease)?;
+    let held = moment.hold.as_ref().map(|hold| hold.epoch.0);
+    // A status that was not rewritten when the hold ended tells of the past.
+    let ended = moment.object().and_then(|object| object::status(Some(object)).released);
+    Ok(LeaseMoment { held, ended: ended.filter(|_| held.is_none()) })
 }
 
 impl Moment {

@@ -87,6 +87,7 @@ impl From<Rejection> for EtcdError {
             // Commits are not made through etcd's protocol.
             Rejection::Guard { .. }
             | Rejection::NoHeadroom { .. }
+            | Rejection::Uneven { .. }
             | Rejection::NotFree { .. }
             | Rejection::NotHeld { .. }
             | Rejection::OperationReused { .. } => Self::Unhealthy,

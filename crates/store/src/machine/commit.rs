@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use setpoint_types::Revision;
+use setpoint_types::{LeaseId, Revision};
 
 use super::Pending;
 use super::mutate::Write;
@@ -69,6 +69,10 @@ impl Step<'_> {
                 Op::Put { key, value, lease } => {
                     self.target().put(&mut write, key, value.clone(), *lease);
                 }
+                Op::Stamped { key, value, at } => {
+                    let value = stamped(value, *at, write.revision);
+                    self.target().put(&mut write, key, value, LeaseId::NONE);
+                }
                 Op::Delete { key } => self.delete_key(&mut write, key),
                 // In the plan's rows.
                 _ => {}
@@ -94,6 +98,18 @@ impl Step<'_> {
     fn before(&self) -> Before<'_> {
         Before { state: self.state, engine: self.engine, pending: &self.pending }
     }
+}
+
+/// Digits of the largest revision.
+const STAMP_BYTES: usize = 20;
+
+/// A value with the revision in it, if there is room where it is to be.
+fn stamped(value: &Bytes, at: u64, revision: Revision) -> Bytes {
+    let end = usize::try_from(at).ok().and_then(|at| at.checked_add(STAMP_BYTES));
+    let Some(end) = end.filter(|end| *end <= value.len()) else { return value.clone() };
+    let mut value = value.to_vec();
+    value[end - STAMP_BYTES..end].copy_from_slice(format!("{:>STAMP_BYTES$}", revision.get()).as_bytes());
+    value.into()
 }
 
 /// The state that a commit is decided on: all of it is decided before anything changes.

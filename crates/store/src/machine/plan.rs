@@ -73,6 +73,15 @@ impl<'c> Plan<'c> {
                 return Ok(Err(rejection));
             }
         }
+        // Evenness is about what the whole commit leaves.
+        for (at, op) in ops.iter().enumerate() {
+            if let Op::Spread { ledger, domain, evenness, .. } = op
+                && let Some(book) = plan.ledgers.get(ledger.as_str())
+                && let Some((has, least)) = book.after.unevenness(domain, evenness)
+            {
+                return Ok(Err(Rejection::Uneven { op: at, has, least }));
+            }
+        }
         // A put may name a lease that a later operation grants, but not one that any of them ends.
         for op in ops {
             if let Op::Put { lease, .. } = op
@@ -87,18 +96,28 @@ impl<'c> Plan<'c> {
 
     fn add(&mut self, before: &Before<'_>, at: usize, op: &'c Op) -> Applied<()> {
         match op {
-            Op::Put { key, .. } | Op::Delete { key } if encoding::is_kept(key) => {
+            Op::Put { key, .. } | Op::Stamped { key, .. } | Op::Delete { key } if encoding::is_kept(key) => {
                 Ok(Err(Rejection::Reserved))
             }
-            Op::Put { .. } | Op::Delete { .. } => Ok(Ok(())),
+            Op::Put { .. } | Op::Stamped { .. } | Op::Delete { .. } => Ok(Ok(())),
             Op::Limits { ledger, limits } => {
                 touch(&mut self.ledgers, ledger.as_str(), || before.ledger(ledger))?.limits = limits.clone();
                 Ok(Ok(()))
             }
             Op::Reserve { ledger, owner, amounts } => {
-                self.reserve(before, at, (ledger, owner), ledger::nonzero(amounts))
+                self.reserve(before, at, (ledger, owner), ledger::nonzero(amounts), Ledger::shortage)
             }
-            Op::Release { ledger, owner } => self.reserve(before, at, (ledger, owner), Amounts::new()),
+            Op::Count { ledger, owner, amounts } => {
+                let amounts = ledger::nonzero(amounts);
+                self.reserve(before, at, (ledger, owner), amounts, Ledger::shortage_counting)
+            }
+            Op::Spread { ledger, owner, domain, .. } => {
+                let one = Amounts::from([(domain.clone(), 1)]);
+                self.reserve(before, at, (ledger, owner), one, Ledger::shortage_counting)
+            }
+            Op::Release { ledger, owner } => {
+                self.reserve(before, at, (ledger, owner), Amounts::new(), Ledger::shortage)
+            }
             Op::Hold { lease, holder, epoch, ttl, id } => {
                 let hold = Hold { holder: holder.clone(), epoch: *epoch, ttl: *ttl, id: *id };
                 self.hold(before, at, lease, hold)
@@ -113,10 +132,11 @@ impl<'c> Plan<'c> {
         op: usize,
         (ledger, owner): (&'c str, &'c str),
         amounts: Amounts,
+        shortage: impl FnOnce(&Ledger, &Amounts, &Amounts) -> Amounts,
     ) -> Applied<()> {
         let book = touch(&mut self.ledgers, ledger, || before.ledger(ledger))?;
         let had = touch(&mut self.reservations, (ledger, owner), || before.reservation(ledger, owner))?;
-        let left = book.shortage(had, &amounts);
+        let left = shortage(book, had, &amounts);
         if !left.is_empty() {
             return Ok(Err(Rejection::NoHeadroom { op, left }));
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
-use setpoint_store::commit::{Commit, Guard, Op, Operation};
+use setpoint_store::commit::{Commit, Evenness, Guard, Op, Operation};
 use setpoint_store::{Amounts, Author, Epoch, Fence, LeaseName};
 use setpoint_types::{KeyRange, LeaseId, Revision, Timestamp};
 
@@ -15,7 +15,7 @@ use crate::model::Model;
 
 const KEYS: [&[u8]; 5] =
     [b"/setpoint.v1/a", b"/setpoint.v1/b", b"/setpoint.v1/c", b"a", b"/setpoint.ledger/n"];
-const LEDGERS: [&str; 3] = ["n", "n/o", "%"];
+const LEDGERS: [&str; 4] = ["n", "n/o", "%", "s"];
 const HOLDS: [i64; 4] = [11, 12, 13, 1];
 
 pub fn key() -> impl Strategy<Value = Bytes> {
@@ -55,6 +55,14 @@ fn guard() -> impl Strategy<Value = Guard> {
     ]
 }
 
+fn domain() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["c", "m", "o"]).prop_map(str::to_owned)
+}
+
+fn evenness() -> impl Strategy<Value = Evenness> {
+    (0u64..3, vec(domain(), 0..4)).prop_map(|(max_skew, among)| Evenness { max_skew, among })
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let lease = prop_oneof![6 => Just(0), 1 => prop::sample::select(&HOLDS[..])].prop_map(LeaseId);
     let owner = || prop::sample::select(vec!["w", "w/x", ""]).prop_map(str::to_owned);
@@ -65,6 +73,12 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (ledger(), limits()).prop_map(|(ledger, limits)| Op::Limits { ledger, limits }),
         6 => (ledger(), owner(), amounts())
             .prop_map(|(ledger, owner, amounts)| Op::Reserve { ledger, owner, amounts }),
+        3 => (ledger(), owner(), amounts())
+            .prop_map(|(ledger, owner, amounts)| Op::Count { ledger, owner, amounts }),
+        2 => (key(), prop_oneof![0u64..4, Just(u64::MAX)])
+            .prop_map(|(key, at)| Op::Stamped { key, value: "<                    >".into(), at }),
+        4 => (prop_oneof![3 => Just("s".to_owned()), 1 => ledger()], owner(), domain(), evenness())
+            .prop_map(|(ledger, owner, domain, evenness)| Op::Spread { ledger, owner, domain, evenness }),
         2 => (ledger(), owner()).prop_map(|(ledger, owner)| Op::Release { ledger, owner }),
         4 => (lease_name(), holder, offset(), 1i64..9, id).prop_map(|(lease, holder, offset, ttl, id)| {
             Op::Hold { lease, holder, epoch: Epoch(offset), ttl, id }

@@ -72,6 +72,25 @@ impl Books {
         left
     }
 
+    /// As a reservation, but without any limits numbers are all that ends.
+    fn count(&mut self, op: usize, ledger: &str, owner: &str, amounts: &Amounts) -> Result<(), Rejection> {
+        let place = (ledger.to_owned(), owner.to_owned());
+        let had = self.reserved.get(&place).cloned().unwrap_or_default();
+        let mut books = self.clone();
+        let limits = books.limits.entry(ledger.to_owned()).or_default();
+        if limits.is_empty() {
+            limits.insert(EVERY_OTHER.to_owned(), u64::MAX);
+        }
+        let left = books.shortage(ledger, &had, amounts);
+        if !left.is_empty() {
+            return Err(Rejection::NoHeadroom { op, left });
+        }
+        let mut amounts = amounts.clone();
+        amounts.retain(|_, amount| *amount != 0);
+        self.reserved.insert(place, amounts);
+        Ok(())
+    }
+
     fn lease(&self, name: &LeaseName) -> LeaseState {
         let epoch = self.epochs.get(name).copied().unwrap_or(Epoch::NONE);
         LeaseState { epoch, hold: self.holds.get(name).cloned() }
@@ -79,7 +98,7 @@ impl Books {
 
     fn play(&mut self, at: usize, op: &Op) -> Result<(), Rejection> {
         match op {
-            Op::Put { key, .. } | Op::Delete { key } => {
+            Op::Put { key, .. } | Op::Stamped { key, .. } | Op::Delete { key } => {
                 let kept = ["/setpoint.ledger/", "/setpoint.hold/", "/setpoint.epoch/"];
                 if kept.iter().any(|prefix| key.starts_with(prefix.as_bytes())) {
                     return Err(Rejection::Reserved);
@@ -98,6 +117,10 @@ impl Books {
                 let mut amounts = amounts.clone();
                 amounts.retain(|_, amount| *amount != 0);
                 self.reserved.insert(place, amounts);
+            }
+            Op::Count { ledger, owner, amounts } => self.count(at, ledger, owner, amounts)?,
+            Op::Spread { ledger, owner, domain, .. } => {
+                self.count(at, ledger, owner, &Amounts::from([(domain.clone(), 1)]))?;
             }
             Op::Release { ledger, owner } => {
                 self.reserved.remove(&(ledger.clone(), owner.clone()));
@@ -155,6 +178,15 @@ impl Model {
         let mut after = books.clone();
         for (at, op) in commit.ops.iter().enumerate() {
             after.play(at, op)?;
+        }
+        for (op, it) in commit.ops.iter().enumerate() {
+            let Op::Spread { ledger, domain, evenness, .. } = it else { continue };
+            let used = after.ledger(ledger).used;
+            let count = |domain: &String| u128::from(used.get(domain).copied().unwrap_or(0));
+            let (has, least) = (count(domain), evenness.among.iter().map(count).min().unwrap_or(0));
+            if has > least + u128::from(evenness.max_skew) {
+                return Err(Rejection::Uneven { op, has: has as u64, least: least as u64 });
+            }
         }
         for op in &commit.ops {
             if let Op::Put { lease, .. } = op
@@ -248,6 +280,14 @@ impl Model {
         for op in &commit.ops {
             match op {
                 Op::Put { key, value, lease } => write(&mut draft, key, Some(value), *lease),
+                Op::Stamped { key, value, at } => {
+                    let mut value = value.to_vec();
+                    if *at < value.len() as u64 && value.len() as u64 - at >= 20 {
+                        let number = format!("{:20}", self.revision().get() + 1);
+                        value.splice(*at as usize..*at as usize + 20, number.bytes());
+                    }
+                    write(&mut draft, key, Some(&value.into()), LeaseId::NONE);
+                }
                 Op::Delete { key } => write(&mut draft, key, None, LeaseId::NONE),
                 _ => {}
             }

@@ -246,6 +246,7 @@ scripts! {
     commit_holds,
     commit_ledgers,
     commit_operations,
+    commit_spread,
     commit_times,
     compact_rules,
     compares,

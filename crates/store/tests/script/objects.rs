@@ -3,9 +3,10 @@
 //! `commit "guard, guard ? op; op" [id=ID] [as=FINGERPRINT] [by=PRINCIPAL]`, where everything before the `?` may be left out.
 //! Guards are `rev KEY REVISION`, `fence LEASE EPOCH`, `room LEDGER cpu=1 ...`, `term TERM`. Operations are
 //! `put KEY VALUE [lease=ID]`, `del KEY`, `limits LEDGER cpu=1 ...`, `reserve LEDGER OWNER cpu=1 ...`,
-//! `release LEDGER OWNER`, `hold LEASE HOLDER EPOCH ID`, `vacate LEASE EPOCH`. A lease is written NAMESPACE/NAME.
+//! `count LEDGER OWNER cpu=1 ...`, `stamp KEY VALUE` (at the first `_`, which are spaces),
+//! `spread LEDGER OWNER DOMAIN MAX_SKEW DOMAIN ...`, `release LEDGER OWNER`, `hold LEASE HOLDER EPOCH ID`, `vacate LEASE EPOCH`. A lease is written NAMESPACE/NAME.
 
-use setpoint_store::commit::{Commit, Guard, Op, Operation};
+use setpoint_store::commit::{Commit, Evenness, Guard, Op, Operation};
 use setpoint_store::{Amounts, Author, Epoch, Fence, LeaseName, ReadFailure, Store, Versions, VersionsMax};
 use setpoint_types::{KeyRange, LeaseId, Revision};
 
@@ -86,6 +87,20 @@ fn op<'w>(mut words: impl Iterator<Item = &'w str>) -> Parsed<Op> {
         "limits" => Op::Limits { ledger: text("the ledger")?, limits: amounts(words)? },
         "reserve" => {
             Op::Reserve { ledger: text("the ledger")?, owner: text("the owner")?, amounts: amounts(words)? }
+        }
+        "spread" => {
+            let (ledger, owner) = (text("the ledger")?, text("the owner")?);
+            let (domain, max_skew) = (text("the domain")?, number(&text("the skew")?)?);
+            let among = words.map(str::to_owned).collect();
+            Op::Spread { ledger, owner, domain, evenness: Evenness { max_skew, among } }
+        }
+        "count" => {
+            Op::Count { ledger: text("the ledger")?, owner: text("the owner")?, amounts: amounts(words)? }
+        }
+        "stamp" => {
+            let (key, value) = (text("the key")?, text("the value")?.replace('_', " "));
+            let at = value.find(' ').unwrap_or(0) as u64;
+            Op::Stamped { key: key.into(), value: value.into(), at }
         }
         "release" => Op::Release { ledger: text("the ledger")?, owner: text("the owner")? },
         "hold" => {

@@ -7,12 +7,14 @@ use setpoint_access::Authorizer;
 use setpoint_api::raw::v1::objects_server::ObjectsServer;
 use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
 use setpoint_api::setpoint::v1::ledgers_server::LedgersServer;
+use setpoint_api::setpoint::v1::placement_server::PlacementServer;
 use setpoint_apiserver::access::{Gate, Roles};
 use setpoint_apiserver::coordination::{CoordinationLimits, CoordinationService, Coordinator};
 use setpoint_apiserver::ledgers::LedgersService;
 use setpoint_apiserver::objects::definitions::Definitions;
 use setpoint_apiserver::objects::write::{Turns, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Catalog, Index, ObjectsService, ReadLimits, Reader};
+use setpoint_apiserver::placement::{PlacementLimits, PlacementService, Placer};
 use setpoint_apiserver::replica::Halt;
 use setpoint_client::{Entropy, Wire};
 use tokio_util::sync::CancellationToken;
@@ -41,12 +43,15 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire
 
     let gate = Gate::open();
     let coordinator = Coordinator::new(writer.clone(), keeper, CoordinationLimits::default(), stop.clone());
+    let placer = Placer::new(writer.clone(), PlacementLimits::default());
+    let placement = PlacementService { placer, gate: gate.clone() };
     let (reader, ledgers) = (writer.reader.clone(), writer.reader.clone());
     let objects = ObjectsService { reader, writer, gate: gate.clone() };
     let ledgers = LedgersService { reader: ledgers, gate: gate.clone() };
     let routes = Routes::new(ObjectsServer::new(objects).max_decoding_message_size(REQUEST_BYTES_MAX))
         .add_service(CoordinationServer::new(CoordinationService { coordinator, gate }))
         .add_service(LedgersServer::new(ledgers))
+        .add_service(PlacementServer::new(placement).max_decoding_message_size(REQUEST_BYTES_MAX))
         .prepare();
     Wire::new(ServiceExt::<http::Request<Body>>::map_err(routes, |never| match never {}))
 }

@@ -39,6 +39,10 @@ pub struct BindingSpec {
     #[serde(default)]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub node_epoch: Epoch,
+    /// The start of the host that was seen: what it ran is gone once it starts anew.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("x-setpoint-immutable" = true))]
+    pub boot_id: String,
     /// The zone the node is in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
@@ -63,13 +67,17 @@ pub struct BindingSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("x-setpoint-immutable" = true))]
     pub decision: String,
+    /// The operation id of the bind: sent again, it is recognised by it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("x-setpoint-immutable" = true))]
+    pub operation: String,
 }
 
 /// What a binding has reserved in one ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// The ledger: of a node, of a namespace, or of a namespace in a zone.
+    /// The ledger: of a node or its ports, of a namespace, there or in a zone, or of a workload's spread.
     pub ledger: String,
     /// How much.
     pub amounts: Amounts,

@@ -23,6 +23,7 @@ mod metrics;
 mod overload;
 mod partitions;
 mod pki;
+mod placement;
 mod reflection;
 mod rejoin;
 mod rules;

@@ -105,6 +105,8 @@ pub struct Decided {
     pub changes: Vec<Change>,
     /// Where nothing may be: what was in what is deleted.
     pub emptied: Vec<KeyRange>,
+    /// What ledgers become that follow what is written.
+    pub follows: Vec<Op>,
     /// Of the key of the rules it was decided by.
     pub rules: Revision,
 }
@@ -116,7 +118,7 @@ pub fn by_rules(revision: Revision) -> Guard {
 
 /// The commit of a request. Its own guards come first, so that their places are those in the request.
 pub fn assemble(options: &Options, extra: &Extra, decided: &Decided) -> Commit {
-    let Decided { changes, emptied, rules } = decided;
+    let Decided { changes, emptied, follows, rules } = decided;
     let fence = options.fence.iter().cloned().map(Guard::Fence);
     let read = changes.iter().map(|it| Guard::Revision { key: it.key.clone(), revision: it.read_at });
     let stored = changes.iter().filter_map(|change| match change.op.as_ref()? {
@@ -139,7 +141,7 @@ pub fn assemble(options: &Options, extra: &Extra, decided: &Decided) -> Commit {
         operation: options.operation.clone(),
         author: Some(options.author.clone()),
         guards: extra.guards.iter().cloned().chain(fence).chain(read).chain(empty).chain(by_rules).collect(),
-        ops: ledgers.chain(stored).chain(moved).collect(),
+        ops: ledgers.chain(stored).chain(moved).chain(follows.iter().cloned()).collect(),
     }
 }
 
@@ -155,11 +157,23 @@ pub enum Setback {
     Refused(Refusal),
 }
 
+/// What the failure of a commit means that has nothing to do with what it is about.
+pub fn failure(error: CommitError) -> Refusal {
+    match error {
+        CommitError::NoSpace | CommitError::Proposal(ProposeError::Rejected(Rejection::NoSpace)) => {
+            no_space()
+        }
+        CommitError::Proposal(ProposeError::Rejected(other)) => {
+            Refusal::new(Reason::Unavailable, other.to_string())
+        }
+        CommitError::Proposal(error) => failed(error),
+    }
+}
+
 /// What the failure of the commit that `assemble` made of these means.
 pub fn setback(error: CommitError, options: &Options, extra: &Extra) -> Setback {
     let own = extra.guards.len();
     let refusal = match error {
-        CommitError::NoSpace => no_space(),
         CommitError::Proposal(ProposeError::Rejected(rejection)) => match rejection {
             Rejection::Guard { index, found } if index < own => {
                 own_guard(&extra.guards[index], found).naming(format!("guards[{index}]"), "does not hold")
@@ -168,10 +182,9 @@ pub fn setback(error: CommitError, options: &Options, extra: &Extra) -> Setback 
             Rejection::Guard { .. } => return Setback::Race,
             Rejection::NoHeadroom { op, left } => no_headroom(extra, op, left),
             Rejection::OperationReused { revision } => operation_reused(revision),
-            Rejection::NoSpace => no_space(),
-            other => Refusal::new(Reason::Unavailable, other.to_string()),
+            other => failure(CommitError::Proposal(ProposeError::Rejected(other))),
         },
-        CommitError::Proposal(error) => failed(error),
+        error => failure(error),
     };
     Setback::Refused(refusal)
 }

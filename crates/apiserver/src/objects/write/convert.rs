@@ -97,7 +97,7 @@ fn managed(managed: pb::ManagedFields) -> ManagedFields {
 }
 
 /// Without the revision.
-fn wire_metadata(metadata: Metadata) -> pb::Metadata {
+pub fn wire_metadata(metadata: Metadata) -> pb::Metadata {
     let owner = |owner: OwnerReference| pb::OwnerReference {
         kind: owner.kind,
         name: owner.name,

@@ -12,6 +12,7 @@
 //! | [`policies`] | what policies make of it |
 //! | [`giving`] | what a role or binding gives away, and whether its writer has it |
 //! | [`contents`] | what a kind and a namespace contain, and that neither goes before it |
+//! | [`follow`] | ledgers that follow nodes and quotas |
 //! | [`told`] | the status that the server itself gives |
 //! | [`commit`] | decisions as one commit, and what its refusal means |
 //! | [`answer`] | what was committed, as the client is told |
@@ -26,6 +27,7 @@ mod answer;
 pub(crate) mod commit;
 pub(crate) mod contents;
 pub(crate) mod convert;
+mod follow;
 mod giving;
 mod intent;
 pub(crate) mod options;

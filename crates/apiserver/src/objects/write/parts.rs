@@ -21,7 +21,7 @@ impl Written {
         }
     }
 
-    fn key(&self) -> Bytes {
+    pub(super) fn key(&self) -> Bytes {
         let Object { kind, metadata, .. } = self.outcome.object();
         ObjectName { kind, namespace: &metadata.namespace, name: &metadata.name }.key()
     }

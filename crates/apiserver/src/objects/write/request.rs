@@ -24,6 +24,7 @@ use super::writer::Writer;
 use crate::access::Caller;
 use crate::objects::error::Refusal;
 use crate::objects::freshness::At;
+use crate::placement::books;
 
 impl Writer {
     pub async fn create(
@@ -218,9 +219,19 @@ fn propagation(mode: i32) -> Result<Propagation, Refusal> {
     }
 }
 
+/// Some ledgers are written with what they stand for. What was left behind in them can be released.
+fn own(field: &str, ledger: String) -> Result<String, Refusal> {
+    if books::is_followed(&ledger) {
+        let text =
+            "is written with nodes, quotas and bindings; change the Node or Quota, or call Placement.Bind";
+        return Err(Refusal::invalid(field, text));
+    }
+    bounded(field, ledger)
+}
+
 fn reserve(it: pb::Reserve) -> Result<Part, Refusal> {
     Ok(Part::Ledger(Op::Reserve {
-        ledger: bounded("reserve.ledger", it.ledger)?,
+        ledger: own("reserve.ledger", it.ledger)?,
         owner: bounded("reserve.owner", it.owner)?,
         amounts: amounts("reserve.amounts", it.amounts)?,
     }))
@@ -232,7 +243,7 @@ fn release(it: pb::Release) -> Result<Part, Refusal> {
 }
 
 fn limits(it: pb::LedgerLimits) -> Result<Part, Refusal> {
-    let (ledger, limits) = (bounded("limits.ledger", it.ledger)?, amounts("limits.limits", it.limits)?);
+    let (ledger, limits) = (own("limits.ledger", it.ledger)?, amounts("limits.limits", it.limits)?);
     Ok(Part::Ledger(Op::Limits { ledger, limits }))
 }
 

@@ -209,6 +209,7 @@ impl Writer {
             }
         }
         refusals.into_result()?;
+        self.follow(&mut prepared).await?;
         prepared.check_closed()?;
         prepared.hold();
         Ok(prepared)
