@@ -153,7 +153,7 @@ fn follow(
     loop {
         // Looked at first: what is written between the look and the read is then read.
         let over = reader.is_over();
-        while let Some(lines) = reader.next() {
+        while let Some(lines) = reader.more() {
             if sender.blocking_send(Ok(lines.into())).is_err() {
                 return;
             }

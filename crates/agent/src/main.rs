@@ -1,14 +1,15 @@
 //! `setpoint-agent`: the agent of one host, and, with a hidden first argument, what it starts replicas with.
 
 use std::error::Error;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_agent::agent;
 use setpoint_agent::clock::Clock;
 use setpoint_agent::runtime::process::{launch, shim};
-use setpoint_agent::settings::{Cli, Hidden, LogFormat, RunArgs};
+use setpoint_agent::settings::{Cli, LogFormat, RunArgs};
 use setpoint_agent::simulate;
 use setpoint_agent::supervisor::chain;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,13 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let outcome: Result<(), Box<dyn Error>> = match cli.command {
-        // One thread each, and nothing that they do not need: there is one of them per replica.
-        Some(Hidden::Shim { folder }) => shim::run(&folder).map_err(Into::into),
-        Some(Hidden::Launch { shim }) => launch::run(shim).map_err(Into::into),
-        Some(Hidden::Beside) => launch::beside().map_err(Into::into),
-        None => run(cli.run),
+    let outcome: Result<(), Box<dyn Error>> = match as_helper() {
+        Some(outcome) => outcome.map_err(Into::into),
+        None => run(Cli::parse().run),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,6 +27,19 @@ fn main() -> ExitCode {
             complain(&*error);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What the program does when it has started itself: one thread, and nothing that it does not need, not even the reading of options;
+/// there is one shim per replica.
+fn as_helper() -> Option<io::Result<()>> {
+    let mut words = std::env::args_os().skip(1);
+    let (form, rest) = (words.next()?, words.next());
+    match (form.to_str()?, rest) {
+        ("shim", Some(folder)) => Some(shim::run(Path::new(&folder))),
+        ("launch", Some(shim)) => Some(launch::run(shim.to_str()?.parse().ok()?)),
+        ("beside", None) => Some(launch::beside()),
+        _ => None,
     }
 }
 
@@ -43,8 +53,8 @@ async fn run(args: RunArgs) -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_new(&args.log)?;
     let logging = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
     match args.log_format {
         LogFormat::Text => logging.init(),
         LogFormat::Json => logging.json().init(),

@@ -5,32 +5,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use setpoint_types::names::{check_dns_label, check_dns_subdomain};
 use setpoint_types::quantity::{Amounts, Unit};
 
 /// Runs the replicas that are bound to this host, as processes or containers.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "setpoint-agent", version, about, args_conflicts_with_subcommands = true)]
+#[command(name = "setpoint-agent", version, about)]
 pub struct Cli {
     #[command(flatten)]
     pub run: RunArgs,
-    #[command(subcommand)]
-    pub command: Option<Hidden>,
-}
-
-/// What the program does as its own helper. Not for people.
-#[derive(Clone, Debug, Subcommand)]
-pub enum Hidden {
-    /// Watches over one run.
-    #[command(hide = true)]
-    Shim { folder: PathBuf },
-    /// Becomes the program of a run.
-    #[command(hide = true)]
-    Launch { shim: u32 },
-    /// Becomes a command beside a run.
-    #[command(hide = true)]
-    Beside,
 }
 
 /// What becomes of replicas when the agent ends.

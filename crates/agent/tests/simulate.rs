@@ -9,7 +9,7 @@ use setpoint_agent::simulate;
 use setpoint_client::{Client, DeleteOptions, Typed, WriteOptions};
 use setpoint_testkit::World;
 use setpoint_types::kinds::{
-    Binding, BindingSpec, Node, Replica, ReplicaSpec, ReplicaStatus, ReplicaTemplate, Stage,
+    Binding, BindingSpec, BindingState, Node, Replica, ReplicaSpec, ReplicaStatus, ReplicaTemplate, Stage,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -73,6 +73,7 @@ async fn they_register_hold_their_leases_and_say_that_what_is_bound_serves() {
     world.client().api::<Replica>().delete("web-0", &DeleteOptions::default()).await.expect("deleted");
     world.pass(Duration::from_secs(1)).await;
     assert!(binding().stopped.is_some());
+    assert_eq!(binding().state, BindingState::Released);
     stop.cancel();
     running.await.expect("no panic").expect("a good end");
 }

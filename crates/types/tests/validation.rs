@@ -440,17 +440,6 @@ fn replicas_and_bindings() {
         "Replica",
         &[
             ("/spec/template/command", Value::Null, ".spec.template.command"),
-            ("/spec/template/artifacts/0/source", json!("ftp://x"), ".spec.template.artifacts[0].source"),
-            (
-                "/spec/template/artifacts/0/sha256",
-                json!("X".repeat(64)),
-                ".spec.template.artifacts[0].sha256",
-            ),
-            (
-                "/spec/template/artifacts/1/target",
-                json!("../../etc/passwd"),
-                ".spec.template.artifacts[1].target",
-            ),
             ("/status/stage", json!("Ready"), ".status.stage"),
             ("/status/blocked/reason", json!("Bored"), ".status.blocked.reason"),
             ("/status/endpoints/0/port", json!(70000), ".status.endpoints[0].port"),

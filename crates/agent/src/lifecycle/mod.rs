@@ -113,7 +113,7 @@ enum State {
     New { asked: bool },
     Fetching { asked: bool, tries: u32, due: BootTime, problem: String },
     Starting,
-    Running(Probing),
+    Running(Box<Probing>),
     Stopping(Stopping),
     Waiting { until: BootTime },
     Over,
@@ -157,7 +157,7 @@ impl Life {
         let mut life = Self { rules, memory, want: Want::Run, grant, state: State::Over };
         life.state = match (life.memory.over, found) {
             (Some(_), _) => State::Over,
-            (None, Found::Running { .. }) => State::Running(Probing::new(&life.rules, now.boot)),
+            (None, Found::Running { .. }) => State::Running(Box::new(Probing::new(&life.rules, now.boot))),
             (None, Found::Ended(_)) if life.memory.ended == life.memory.number => {
                 let wait = life.rules.wait(life.memory.in_a_row.saturating_sub(1));
                 State::Waiting { until: now.boot.after(wait) }
@@ -391,7 +391,7 @@ impl Life {
         }
         match result {
             Ok(()) => {
-                self.state = State::Running(Probing::new(&self.rules, now.boot));
+                self.state = State::Running(Box::new(Probing::new(&self.rules, now.boot)));
             }
             Err(message) => {
                 let (started, ended) = (now.wall, now.wall);

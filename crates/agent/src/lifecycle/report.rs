@@ -14,7 +14,7 @@ pub struct Report {
     pub restarts: u32,
     pub last_exit: Option<Exit>,
     pub started: bool,
-    /// False: a probe said that it has to be started anew.
+    /// False: a probe said that it has to be started anew, or it has ended for good.
     pub live: bool,
     pub ready: bool,
     times: Times,
@@ -56,6 +56,7 @@ impl Life {
             }
             State::Stopping(_) => report.stage = Stage::Stopping,
             State::Over => {
+                report.live = false;
                 report.stage = match memory.over {
                     Some(Outcome::Succeeded) => Stage::Succeeded,
                     Some(Outcome::Failed) => Stage::Failed,
@@ -131,7 +132,11 @@ impl Report {
             (Some((PendingReason::Crashing, _)), _) => "Crashing",
             _ => "Starting",
         };
-        let live = if self.live { "Alive" } else { "ProbeFailed" };
+        let live = match (self.live, self.stage) {
+            (true, _) => "Alive",
+            (false, Stage::Stopping | Stage::Succeeded | Stage::Failed) => "Ended",
+            (false, _) => "ProbeFailed",
+        };
         [("Started", self.started, reason), ("Live", self.live, live), ("Ready", self.ready, reason)]
     }
 

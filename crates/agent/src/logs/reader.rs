@@ -39,7 +39,7 @@ impl Reader {
     }
 
     /// The next lines. None: there is no more now.
-    pub fn next(&mut self) -> Option<Vec<u8>> {
+    pub fn more(&mut self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         let mut lines = 0;
         let mut line = Vec::new();
@@ -193,7 +193,7 @@ mod tests {
 
     fn read(reader: &mut Reader) -> String {
         let mut text = Vec::new();
-        while let Some(more) = reader.next() {
+        while let Some(more) = reader.more() {
             text.extend(more);
         }
         String::from_utf8(text).expect("text")
@@ -225,7 +225,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mut log = LogFile::new(folder.path().join("log"), 30, 3);
         let mut reader = Reader::new(vec![folder.path().to_owned()], LogQuery::default());
-        assert_eq!(reader.next(), None);
+        assert_eq!(reader.more(), None);
         let mut text = String::new();
         for number in 0..40 {
             write(&mut log, number..number + 1);

@@ -17,7 +17,7 @@ use setpoint_agent::runtime::process::run_folder::{Claim, RunFolder};
 use setpoint_client::{Client, Connector, DeleteOptions, Typed, Wire, WireError, WriteOptions};
 use setpoint_testkit::World;
 use setpoint_types::kinds::{
-    Binding, BindingSpec, Node, Replica, ReplicaSpec, ReplicaStatus, ReplicaTemplate, Stage,
+    Binding, BindingSpec, BindingState, Node, Replica, ReplicaSpec, ReplicaStatus, ReplicaTemplate, Stage,
 };
 use setpoint_types::object::find_condition;
 use setpoint_types::{Epoch, Revision, Uid};
@@ -231,11 +231,11 @@ impl Bed {
         format!("{:?}", replica.status.and_then(|status| status.blocked).expect("a reason"))
     }
 
-    /// The agent has said that nothing of it runs.
+    /// The agent has said that nothing of it runs, and has given back what was reserved for it.
     pub async fn stopped(&self, name: &str) {
         let stopped = async || {
             let status = self.binding(name).await.status?;
-            status.stopped
+            status.stopped.filter(|_| status.state == BindingState::Released)
         };
         if timeout(PATIENCE, wait(stopped)).await.is_err() {
             panic!("{name} was not stopped: {:?}\n{}", self.binding(name).await.status, self.log());

@@ -84,9 +84,7 @@ async fn a_shim_that_dies_anywhere_leaves_nothing_and_the_replica_is_started_aga
         bed.start_agent("");
         if script == SERVER {
             bed.stage("web-0", Stage::Serving).await;
-            let running =
-                bed.started().into_iter().filter(|line| alive(line.split(' ').next().unwrap_or("")));
-            assert_eq!(running.count(), 1, "after {point}");
+            bed.one_runs().await;
         }
         bed.delete("web-0").await;
         bed.stopped("web-0").await;

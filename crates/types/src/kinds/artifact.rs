@@ -39,3 +39,28 @@ impl Artifact {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(change: impl FnOnce(&mut Artifact)) -> Vec<String> {
+        let (source, target) = ("https://files.example/tool".to_owned(), "bin/tool".to_owned());
+        let mut artifact = Artifact { source, sha256: "0a".repeat(32), target, executable: true };
+        change(&mut artifact);
+        let mut problems = Problems::new();
+        artifact.check(&mut problems);
+        problems.into_found().into_iter().map(|problem| problem.path).collect()
+    }
+
+    #[test]
+    fn it_comes_from_a_path_or_a_url_by_its_digest_and_stays_in_its_folder() {
+        assert!(wrong(|_| ()).is_empty());
+        assert!(wrong(|it| it.source = "/srv/tool".into()).is_empty());
+        assert_eq!(wrong(|it| it.source = "ftp://x".into()).len(), 1);
+        assert_eq!(wrong(|it| it.sha256 = "0A".repeat(32)).len(), 1);
+        for target in ["../x", "/x", "a//b", "a/./b", ""] {
+            assert_eq!(wrong(|it| it.target = target.into()).len(), 1, "{target}");
+        }
+    }
+}
