@@ -90,7 +90,7 @@ fn converged(state: &State) -> Result<(), String> {
     let shown = ["InForce", "WithinLimits", "Consistent"].map(|kind| condition(&status.conditions, kind));
     match shown == ["True LedgersFollow", "True WithinLimits", consistent] {
         true => Ok(()),
-        false => Err(format!("shown is {shown:?}")),
+        false => Err(format!("shown is {:?}", status.conditions)),
     }
 }
 
