@@ -81,6 +81,8 @@ pub fn plan(observed: &Observed) -> Plan {
         .zones
         .iter()
         .zip(zones)
+        // A zone where nothing is reserved has nothing to show: the kind knows no empty use.
+        .filter(|(_, part)| !part.used.is_empty())
         .map(|(zone, part)| ZoneUse { zone: zone.zone.clone(), used: part.used })
         .collect();
     // The revision is that of the use: as long as nothing of it changes, what was shown is still right.

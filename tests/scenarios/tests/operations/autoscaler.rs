@@ -99,7 +99,7 @@ fn the_number_follows_what_is_reported() {
         })
         // Somebody else's status: it is written whenever the number changes.
         .may_write(|change| change.key.kind == "Workload")
-        .limits(Limits { places_max: 6, drawn: 4, ..Limits::default() });
+        .limits(Limits { places_max: 2, drawn: 2, quiet: Duration::from_secs(120), ..Limits::default() });
     sweep(&scenario);
 }
 

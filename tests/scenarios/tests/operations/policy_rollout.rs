@@ -164,7 +164,7 @@ fn a_version_is_rolled_out_step_by_step_and_a_bad_one_back() {
             true
         })
         .invariant("somebody takes the rest", somebody_is_active)
-        .limits(Limits { places_max: 4, drawn: 3, ..Limits::default() });
+        .limits(Limits { places_max: 2, drawn: 2, quiet: Duration::from_secs(120), ..Limits::default() });
     sweep(&scenario);
 }
 

@@ -1,5 +1,7 @@
 //! The quota controller through every fault: what a quota shows is what the ledgers of its namespace say, and a leak is named.
 
+use std::time::Duration;
+
 use setpoint_client::{Bind, BindGroup, Client, Error, Typed, WriteOptions};
 use setpoint_controllers::node_monitor::SYSTEM;
 use setpoint_controllers::quota::NAME;
@@ -88,7 +90,7 @@ fn converged(state: &State) -> Result<(), String> {
     let shown = ["InForce", "WithinLimits", "Consistent"].map(|kind| condition(&status.conditions, kind));
     match shown == ["True LedgersFollow", "True WithinLimits", consistent] {
         true => Ok(()),
-        false => Err(format!("shown is {shown:?}")),
+        false => Err(format!("shown is {:?}", status.conditions)),
     }
 }
 
@@ -105,6 +107,6 @@ fn what_a_quota_shows_is_what_is_reserved_and_a_leak_is_named() {
             object.status.as_object_mut().map(|status| status.remove("observedRevision"));
             true
         })
-        .limits(Limits { places_max: 4, drawn: 3, ..Limits::default() });
+        .limits(Limits { places_max: 2, drawn: 2, quiet: Duration::from_secs(120), ..Limits::default() });
     sweep(&scenario);
 }

@@ -118,7 +118,7 @@ pub fn follow(client: Client, name: &'static str) {
     tokio::spawn(async move {
         let api = client.api::<Workload>();
         loop {
-            sleep(Duration::from_millis(200)).await;
+            sleep(Duration::from_secs(1)).await;
             let Ok(mut workload) = api.get(name).await else { continue };
             let mut status = workload.status.clone().unwrap_or_default();
             let waits: u32 = status.pending_reasons.iter().map(|it| it.count).sum();
