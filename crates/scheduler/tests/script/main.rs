@@ -59,6 +59,7 @@ impl Runner for Script {
             match argument {
                 Argument::Positional(value) => words.push(value.clone()),
                 Argument::KeyValue(key, value) => drop(named.insert(key.clone(), value.clone())),
+                other => return Err(format!("{other:?} is not understood").into()),
             }
         }
         self.revision += 1;

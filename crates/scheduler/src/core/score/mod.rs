@@ -72,7 +72,7 @@ impl Term {
 pub struct Weights([i64; Term::ALL.len()]);
 
 impl Default for Weights {
-    /// Tuned with the quality suite (`examples/place_speed.rs`).
+    /// A first choice; `examples/place_speed.rs` shows what others would do.
     fn default() -> Self {
         Self([100, 300, 100, 200, 100, 200, 200, 300, 50])
     }
