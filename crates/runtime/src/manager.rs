@@ -120,7 +120,7 @@ pub enum ManagerError {
         kind: String,
         controller: String,
         #[source]
-        source: EnsureError,
+        source: Box<EnsureError>,
     },
     #[error("an informer has ended")]
     Informers,
@@ -314,7 +314,11 @@ impl Manager {
         for (controller, definition) in definitions {
             let kind = definition.names.kind.clone();
             let defined = ensure_kind(&self.around.client.with_manager(&*controller), definition).await;
-            let failed = |source| ManagerError::Kind { kind, controller: controller.to_string(), source };
+            let failed = |source| ManagerError::Kind {
+                kind,
+                controller: controller.to_string(),
+                source: Box::new(source),
+            };
             defined.map_err(failed)?;
         }
         Ok(())

@@ -93,7 +93,6 @@ fn completed(said: DecisionSpec, bind: &pb::Bind, known: &Known<'_>) -> Decision
             namespace: bind.namespace.clone(),
             name: bind.replica.clone(),
             uid: Uid::new(bind.replica_uid.as_str()),
-            ..said.object
         },
         generation: Generation(bind.replica_generation),
         action: or(said.action, "Place"),
