@@ -66,7 +66,7 @@ fn kind(text: &str) -> Result<ProbeKind, Box<dyn Error>> {
 }
 
 impl Script {
-    fn new(command: &Command, now: Now) -> Result<Rules, Box<dyn Error>> {
+    fn rules_of(command: &Command, now: Now) -> Result<Rules, Box<dyn Error>> {
         let mut args = command.consume_args();
         let mut rules = rules();
         let mut rhythm = |name: &str| -> Result<Option<Rhythm>, Box<dyn Error>> {
@@ -159,7 +159,7 @@ impl Runner for Script {
 
     fn run(&mut self, command: &Command, _: &Context) -> Answer {
         if command.name == "new" {
-            let rules = Self::new(command, self.now)?;
+            let rules = Self::rules_of(command, self.now)?;
             let grant = Grant::Until(self.now.boot.after(Duration::from_secs(20)));
             self.life = Life::new(rules, grant);
             return Ok(self.step(Input::Tick));

@@ -1,6 +1,9 @@
 //! Real processes, by real shims: what they write, how they end, and that nothing of them is left. Each with the control groups of this
 //! machine and without any.
 
+// What a test was not able to try, or saw when it failed, is said to whoever runs it.
+#![allow(clippy::print_stdout)]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -70,8 +70,8 @@ pub fn plan(observed: &Observed) -> Plan {
             return Plan { status: status(observed, 0, statement), ..Plan::default() };
         }
     };
-    let mut plan = Plan::default();
-    plan.data = observed.source.as_ref().map(|source| source.spec.data.clone()).unwrap_or_default();
+    let data = observed.source.as_ref().map(|source| source.spec.data.clone()).unwrap_or_default();
+    let mut plan = Plan { data, ..Plan::default() };
     let (mut missing, mut taken, mut copies) = (targets.clone(), Vec::new(), 0);
     for found in &observed.namesakes {
         let (metadata, namespace) = (&found.metadata, found.metadata.namespace.as_str());

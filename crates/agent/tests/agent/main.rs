@@ -1,6 +1,9 @@
 //! The real agent against the server's own services, with real processes: from a binding to a serving replica and back, through
 //! crashes at every step.
 
+// What a test was not able to try, or saw when it failed, is said to whoever runs it.
+#![allow(clippy::print_stdout)]
+
 mod bed;
 
 use std::time::Duration;

@@ -64,8 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// The replicas of one workload, half of them spread over zones and as many to be stopped by their agents.
 async fn create(world: &World, replica: usize) {
-    let spread = if replica % 2 == 0 { json!([{"topologyKey": "zone"}]) } else { json!([]) };
-    let disconnect = if replica % 3 == 0 { "exclusive" } else { "keep" };
+    let spread = if replica.is_multiple_of(2) { json!([{"topologyKey": "zone"}]) } else { json!([]) };
+    let disconnect = if replica.is_multiple_of(3) { "exclusive" } else { "keep" };
     let ports = if replica % 3 == 1 { json!([{"name": "http", "port": 80}]) } else { json!([]) };
     let template = json!({
         "placement": {"spread": spread}, "ports": ports, "onDisconnect": disconnect, "terminationGraceSeconds": 1,

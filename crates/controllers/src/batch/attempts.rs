@@ -48,7 +48,7 @@ fn completion(attempts: &[(Life, &ReplicaFacts)], backoff: &RestartBackoff, now:
             _ if attempts.iter().any(|(_, other)| other.attempt > replica.attempt) => {}
             Due::At(until) => newest = Completion::Waits { until },
             Due::Now { .. } => {
-                let lost = (life == Life::Lost).then(|| replica.binding.as_ref()).flatten();
+                let lost = (life == Life::Lost).then_some(replica.binding.as_ref()).flatten();
                 let replaces = lost.map(|binding| binding.name.clone());
                 newest = Completion::Open { attempt: replica.attempt + 1, replaces };
             }

@@ -49,11 +49,11 @@ pub fn short_name(workload: &str) -> String {
 }
 
 /// Those that are forgotten: nothing of them is left, nobody goes back to them by itself, and `limit` newer ones are kept.
-pub fn forgotten<'a>(
-    sets: &'a [Typed<ReplicaSet>],
+pub fn forgotten(
+    sets: &[Typed<ReplicaSet>],
     limit: u32,
     is_spent: impl Fn(&Typed<ReplicaSet>) -> bool,
-) -> Vec<&'a Typed<ReplicaSet>> {
+) -> Vec<&Typed<ReplicaSet>> {
     let mut spent: Vec<_> =
         sets.iter().filter(|set| is_spent(set) && !set.metadata.is_terminating()).collect();
     spent.sort_by_key(|set| std::cmp::Reverse(set.spec.revision));
