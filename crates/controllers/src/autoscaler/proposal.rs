@@ -108,7 +108,7 @@ fn of_parts(kind: MetricType, parts: &[Part], target: i128, of: Population) -> O
     };
     let (known, missing): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|part| part.sample.is_some());
     let is: i128 = known.iter().filter_map(|part| part.sample).map(|sample| i128::from(sample.value)).sum();
-    let first = Ratio { is, right: known.iter().map(right).sum() };
+    let first = Ratio { is, right: known.iter().map(|part| right(part)).sum() };
     if first.right <= 0 {
         return None;
     }
@@ -117,7 +117,7 @@ fn of_parts(kind: MetricType, parts: &[Part], target: i128, of: Population) -> O
         std::cmp::Ordering::Less => missing.iter().map(|part| full(part)).sum(),
         _ => 0,
     };
-    let all = Ratio { is: is + assumed, right: parts.iter().map(|part| right(part)).sum() };
+    let all = Ratio { is: is + assumed, right: parts.iter().map(right).sum() };
     if all.compare(of.tolerance_percent) != direction {
         return Some(of.current);
     }
