@@ -19,6 +19,8 @@ pub enum Blocker {
     Nodes,
     /// Replicas would have to be elsewhere.
     Tally(TallyIx),
+    /// Replicas would have to be there for sure.
+    Company(TallyIx),
     /// Places would have to be others.
     Places,
     /// Policies would have to be others.

@@ -72,12 +72,15 @@ impl Refusal {
                 wake("CapacityFreed", format!("a port in zone {}", cluster.topologies().zone_name(*zone)))
             }
             Blocker::Nodes => wake("NodeJoined", String::new()),
-            Blocker::Tally(_) => wake("ReplicasMoved", String::new()),
+            Blocker::Tally(_) | Blocker::Company(_) => wake("ReplicasMoved", String::new()),
             Blocker::Places => wake("PlacesChanged", String::new()),
             Blocker::Policies => wake("PolicyActivated", String::new()),
             Blocker::Gang => wake("MembersJoined", String::new()),
         };
-        self.blockers.iter().take(WAKES_MAX).map(of).collect()
+        let mut wakes: Vec<WakeCondition> = self.blockers.iter().map(of).collect();
+        wakes.dedup();
+        wakes.truncate(WAKES_MAX);
+        wakes
     }
 }
 
@@ -188,7 +191,11 @@ impl Findings {
             }
             Miss::Near { rule } | Miss::Apart { rule } => {
                 self.by_rules += 1;
-                self.blockers.insert(Blocker::Tally(grounds.class.affinities[*rule].tally));
+                let affinity = &grounds.class.affinities[*rule];
+                self.blockers.insert(Blocker::Tally(affinity.tally));
+                if !affinity.is_apart {
+                    self.blockers.insert(Blocker::Company(affinity.tally));
+                }
             }
             Miss::Quota(miss) => {
                 self.by_quota += 1;

@@ -2,8 +2,8 @@
 //!
 //! For many, every node that suits is looked at once: a heap of nodes per place, best first. Placing a replica changes the score of
 //! its node only, and what the nodes of a place have in common is added when places are compared, so the best of all is found each
-//! time without looking at the others again. For few, a sample of the nodes is looked at, beginning somewhere else each time; at
-//! this size the difference cannot be measured (`examples/place_speed.rs`).
+//! time without looking at the others again. For few, a sample of the nodes is looked at, beginning somewhere else each time;
+//! `tests/quality` compares what comes of it with a look at every node, `examples/place_speed.rs` measures both.
 //!
 //! Not here: several that need their nodes together (`gang`), and what to do if there is none (`explain`, `preempt`).
 

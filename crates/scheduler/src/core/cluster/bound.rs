@@ -118,6 +118,8 @@ impl Cluster {
             && bound.standing == Standing::Assumed
         {
             bound.standing = Standing::Committed(revision);
+            let bound = bound.clone();
+            self.settle(&bound);
         }
     }
 
@@ -155,6 +157,8 @@ impl Cluster {
         if (&before.held, &before.traits) != (&bound.held, &bound.traits) {
             self.count(&key, &before, false);
             self.count(&key, &bound, true);
+        } else if before.standing == Standing::Assumed && bound.standing != Standing::Assumed {
+            self.settle(&bound);
         }
         if let Some((_, group)) = before.traits
             && has_new_group
@@ -166,6 +170,14 @@ impl Cluster {
         }
         if bound.held.is_some() || bound.traits.is_some() {
             self.bounds.records.insert(key, bound);
+        }
+    }
+
+    /// Nobody can refuse any more what was assumed: others may rely on it.
+    fn settle(&mut self, bound: &Bound) {
+        if let (Some(held), Some((_, group))) = (&bound.held, &bound.traits) {
+            let sure = self.tallies.settle(*group, held.node, &self.topologies);
+            self.events.extend(sure.into_iter().map(Event::Company));
         }
     }
 
@@ -185,7 +197,8 @@ impl Cluster {
         }
         self.reside(key, held, bound.traits.as_ref().map(|it| it.0.priority), is_more);
         if let Some((traits, group)) = &bound.traits {
-            let changed = self.tallies.count(*group, node, is_more, &self.topologies);
+            let is_assumed = bound.standing == Standing::Assumed;
+            let changed = self.tallies.count(*group, node, is_more, is_assumed, &self.topologies);
             self.events.extend(changed.into_iter().map(Event::Tally));
             if let Some(artifact) = &traits.artifact {
                 self.count_artifact(artifact, node, is_more);

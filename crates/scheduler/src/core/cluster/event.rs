@@ -19,6 +19,8 @@ pub enum Event {
     Places,
     /// Replicas that others count are elsewhere.
     Tally(TallyIx),
+    /// Replicas that others count are there for sure, and not only assumed to be.
+    Company(TallyIx),
     /// A namespace may have more of something, or uses less of it.
     Quota { namespace: Arc<str>, dim: Dim },
     /// Policies or priority classes are others.

@@ -155,24 +155,13 @@ impl Cluster {
     }
 
     pub fn set_quota(&mut self, namespace: &str, name: &str, limits: Limits) {
-        let dims: Vec<Dim> = limits
-            .everywhere
-            .iter()
-            .chain(limits.zones.values().flat_map(|it| it.iter()))
-            .map(|it| it.0)
-            .collect();
-        if self.quotas.set(namespace, name, limits) {
-            // A limit that is no longer named helps, too.
-            let all = (0..self.dimensions.len() as u32).map(Dim);
-            self.quota_events(namespace, dims.into_iter().chain(all));
-        }
+        let raised = self.quotas.set(namespace, name, Some(limits));
+        self.quota_events(namespace, raised.into_iter());
     }
 
     pub fn remove_quota(&mut self, namespace: &str, name: &str) {
-        if self.quotas.remove(namespace, name) {
-            let all = (0..self.dimensions.len() as u32).map(Dim);
-            self.quota_events(namespace, all);
-        }
+        let raised = self.quotas.set(namespace, name, None);
+        self.quota_events(namespace, raised.into_iter());
     }
 
     fn quota_events(&mut self, namespace: &str, dims: impl Iterator<Item = Dim>) {

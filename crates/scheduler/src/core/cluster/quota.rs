@@ -2,7 +2,7 @@
 //!
 //! What is used is the sum of what is bound. The server's ledgers have the last word; this says beforehand what they will say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use setpoint_types::Revision;
@@ -52,14 +52,24 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// True if it is another one than before.
-    pub fn set(&mut self, namespace: &str, name: &str, limits: Limits) -> bool {
+    /// Sets or removes a quota. Tells what it allows more of than before.
+    pub fn set(&mut self, namespace: &str, name: &str, limits: Option<Limits>) -> BTreeSet<Dim> {
         let quotas = &mut self.tenant(namespace).quotas;
-        quotas.insert(name.to_owned(), limits.clone()).as_ref() != Some(&limits)
-    }
-
-    pub fn remove(&mut self, namespace: &str, name: &str) -> bool {
-        self.tenant(namespace).quotas.remove(name).is_some()
+        let Some(before) = quotas.remove(name) else {
+            quotas.extend(limits.map(|limits| (name.to_owned(), limits)));
+            return BTreeSet::new();
+        };
+        let zones = before.zones.iter().map(|(zone, old)| {
+            (&**old, limits.as_ref().and_then(|it| it.zones.get(zone)).map_or(&[][..], |it| &**it))
+        });
+        let everywhere = (&*before.everywhere, limits.as_ref().map_or(&[][..], |it| &*it.everywhere));
+        let raised = zones.chain([everywhere]).flat_map(|(old, new)| {
+            let allows = |dim: Dim| new.iter().find(|it| it.0 == dim).map_or(i64::MAX, |it| it.1);
+            old.iter().filter(move |(dim, limit)| allows(*dim) > *limit).map(|it| it.0)
+        });
+        let raised = raised.collect();
+        quotas.extend(limits.map(|limits| (name.to_owned(), limits)));
+        raised
     }
 
     fn tenant(&mut self, namespace: &str) -> &mut Tenant {

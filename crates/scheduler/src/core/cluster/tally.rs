@@ -2,7 +2,8 @@
 //! all replicas.
 //!
 //! Replicas with the same namespace, workload and labels are a *group*. A *tally* counts the members of some groups by domain:
-//! those of a workload, or those whose labels a selector matches.
+//! those of a workload, or those whose labels a selector matches. Those whose bind nobody has answered yet count, too, but are
+//! known apart: the server may refuse them, and whoever must be near to somebody cannot rely on them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ struct Group {
     /// Those who refer to it, bound or not.
     users: u32,
     nodes: BTreeMap<NodeIx, u32>,
+    /// Of these, how many are only assumed.
+    assumed: BTreeMap<NodeIx, u32>,
     tallies: Vec<TallyIx>,
 }
 
@@ -67,6 +70,8 @@ struct Tally {
     key: TallyKey,
     users: u32,
     counts: BTreeMap<Domain, u32>,
+    /// Of these, how many are only assumed.
+    assumed: BTreeMap<Domain, u32>,
 }
 
 /// All groups and tallies.
@@ -89,7 +94,8 @@ impl Tallies {
             return group;
         }
         let tallies = self.tallies_of(&key);
-        let group = Group { key: key.clone(), users: 1, nodes: BTreeMap::new(), tallies };
+        let group =
+            Group { key: key.clone(), users: 1, nodes: BTreeMap::new(), assumed: BTreeMap::new(), tallies };
         let ix = self.free_groups.pop().unwrap_or(GroupIx(self.groups.len() as u32));
         if ix.0 as usize == self.groups.len() {
             self.groups.push(None);
@@ -129,13 +135,14 @@ impl Tallies {
         if ix.0 as usize == self.tallies.len() {
             self.tallies.push(None);
         }
-        let mut counts = BTreeMap::new();
+        let (mut counts, mut assumed) = (BTreeMap::new(), BTreeMap::new());
         for member in self.groups_of(&key.0, &key.1) {
             let group = self.group_mut(member);
             group.tallies.push(ix);
-            add_group(&mut counts, group, topology, topologies);
+            add_nodes(&mut counts, &group.nodes, topology, topologies);
+            add_nodes(&mut assumed, &group.assumed, topology, topologies);
         }
-        self.tallies[ix.0 as usize] = Some(Tally { key: key.clone(), users: 1, counts });
+        self.tallies[ix.0 as usize] = Some(Tally { key: key.clone(), users: 1, counts, assumed });
         self.tally_ids.insert(key, ix);
         ix
     }
@@ -177,14 +184,18 @@ impl Tallies {
         groups.filter(|it| subject.includes(it.0)).map(|it| *it.1).collect()
     }
 
-    /// One member more or less on a node. Tells which tallies have changed.
+    /// One member more or less on a node, which may be only assumed there. Tells which tallies have changed.
     pub fn count(
         &mut self,
         group: GroupIx,
         node: NodeIx,
         is_more: bool,
+        is_assumed: bool,
         topologies: &Topologies,
     ) -> Vec<TallyIx> {
+        if is_assumed {
+            self.count_assumed(group, node, is_more, topologies);
+        }
         let group = self.groups[group.0 as usize].as_mut().expect("a group in use");
         step(&mut group.nodes, node, is_more);
         let mut changed = Vec::new();
@@ -198,13 +209,40 @@ impl Tallies {
         changed
     }
 
+    /// A member that was assumed is there for sure. Tells which tallies have it.
+    pub fn settle(&mut self, group: GroupIx, node: NodeIx, topologies: &Topologies) -> Vec<TallyIx> {
+        self.count_assumed(group, node, false, topologies)
+    }
+
+    fn count_assumed(
+        &mut self,
+        group: GroupIx,
+        node: NodeIx,
+        is_more: bool,
+        topologies: &Topologies,
+    ) -> Vec<TallyIx> {
+        let group = self.groups[group.0 as usize].as_mut().expect("a group in use");
+        step(&mut group.assumed, node, is_more);
+        let mut changed = Vec::new();
+        for ix in &group.tallies {
+            let tally = self.tallies[ix.0 as usize].as_mut().expect("a tally of a group");
+            if let Some(domain) = topologies.domain(tally.key.2, node) {
+                step(&mut tally.assumed, domain, is_more);
+                changed.push(*ix);
+            }
+        }
+        changed
+    }
+
     /// After nodes have moved within a topology: counts it anew, by the nodes of the groups.
     pub fn recount(&mut self, topology: TopologyIx, topologies: &Topologies) {
         for ix in 0..self.tallies.len() {
             let Some(tally) = self.tallies[ix].as_mut().filter(|it| it.key.2 == topology) else { continue };
             tally.counts.clear();
+            tally.assumed.clear();
             for group in self.groups.iter().flatten().filter(|it| it.tallies.contains(&TallyIx(ix as u32))) {
-                add_group(&mut tally.counts, group, topology, topologies);
+                add_nodes(&mut tally.counts, &group.nodes, topology, topologies);
+                add_nodes(&mut tally.assumed, &group.assumed, topology, topologies);
             }
         }
     }
@@ -213,9 +251,22 @@ impl Tallies {
         self.counts(tally).get(&domain).copied().unwrap_or(0)
     }
 
+    /// Without those who are only assumed.
+    pub fn sure_at(&self, tally: TallyIx, domain: Domain) -> u32 {
+        let assumed = self.tally(tally).assumed.get(&domain).copied().unwrap_or(0);
+        self.at(tally, domain).saturating_sub(assumed)
+    }
+
+    /// Whether anybody is counted who is not only assumed.
+    pub fn has_sure(&self, tally: TallyIx) -> bool {
+        let Tally { counts, assumed, .. } = self.tally(tally);
+        counts.len() > assumed.len()
+            || counts.iter().any(|(domain, count)| assumed.get(domain) != Some(count))
+    }
+
     /// Domains that have none are left out.
     pub fn counts(&self, tally: TallyIx) -> &BTreeMap<Domain, u32> {
-        &self.tallies[tally.0 as usize].as_ref().expect("a tally in use").counts
+        &self.tally(tally).counts
     }
 
     /// How many replicas of a workload are bound, whatever their labels.
@@ -231,6 +282,10 @@ impl Tallies {
             .sum()
     }
 
+    fn tally(&self, ix: TallyIx) -> &Tally {
+        self.tallies[ix.0 as usize].as_ref().expect("a tally in use")
+    }
+
     fn group_mut(&mut self, ix: GroupIx) -> &mut Group {
         self.groups[ix.0 as usize].as_mut().expect("a group in use")
     }
@@ -240,13 +295,13 @@ impl Tallies {
     }
 }
 
-fn add_group(
+fn add_nodes(
     counts: &mut BTreeMap<Domain, u32>,
-    group: &Group,
+    nodes: &BTreeMap<NodeIx, u32>,
     topology: TopologyIx,
     topologies: &Topologies,
 ) {
-    for (node, members) in &group.nodes {
+    for (node, members) in nodes {
         if let Some(domain) = topologies.domain(topology, *node) {
             *counts.entry(domain).or_default() += members;
         }

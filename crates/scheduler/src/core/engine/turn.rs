@@ -204,6 +204,8 @@ impl Engine {
             }
         }
         let priority = class.priority();
+        // What happened up to here is what it was refused by; it may help others, not this class.
+        self.wake();
         self.queue.block(ix, priority, back, refusal, now);
         self.show_line(ix);
     }

@@ -131,6 +131,6 @@ pub fn topology(cluster: &Cluster, grounds: Grounds<'_>, crowd: &Crowd<'_>, near
         });
     }
     let full = lacking(cluster, nearest);
-    let rest = if full.is_empty() { String::new() } else { format!("; elsewhere nodes are full: {full}") };
+    let rest = if full.is_empty() { String::new() } else { format!("; and nodes are full: {full}") };
     format!("{}{rest}", parts.join("; "))
 }

@@ -17,6 +17,8 @@ pub mod spread;
 pub mod taints;
 pub mod zone;
 
+use affinity::Company;
+
 use super::class::Class;
 use super::cluster::Cluster;
 use super::cluster::node::{NodeIx, Port, Readiness};
@@ -104,18 +106,17 @@ pub struct Crowd<'a> {
     key: &'a SiteKey,
     /// How many the emptiest place has, for each rule of spreading.
     floors: Vec<u32>,
-    /// Whether anybody is where a rule of nearness wants to be.
-    has_company: Vec<bool>,
+    /// Whether anybody is anywhere whom a rule of nearness is about.
+    company: Vec<Company>,
     has_zone_quota: bool,
 }
 
 impl<'a> Crowd<'a> {
     pub fn new(cluster: &'a Cluster, class: &'a Class, key: &'a SiteKey, survey: &Survey) -> Self {
         let floors = class.spreads.iter().map(|rule| spread::floor(cluster, rule, key, survey)).collect();
-        let company = |tally| !cluster.tallies().counts(tally).is_empty();
-        let has_company = class.affinities.iter().map(|rule| company(rule.tally)).collect();
+        let company = class.affinities.iter().map(|rule| Company::of(cluster, rule)).collect();
         let has_zone_quota = cluster.quotas().has_zones(class.namespace());
-        Self { cluster, class, key, floors, has_company, has_zone_quota }
+        Self { cluster, class, key, floors, company, has_zone_quota }
     }
 
     pub fn floor(&self, rule: usize) -> u32 {
@@ -158,7 +159,7 @@ impl<'a> Crowd<'a> {
         let affinities = self.class.affinities.iter().enumerate();
         let affinity =
             affinities.filter(|(_, it)| it.is_required && is_asked(it.topology)).find(|(index, rule)| {
-                affinity::is_broken(self.cluster, rule, self.has_company[*index], domain_of(rule.topology))
+                affinity::is_broken(self.cluster, rule, self.company[*index], domain_of(rule.topology))
             });
         affinity.map(|(rule, it)| if it.is_apart { Miss::Apart { rule } } else { Miss::Near { rule } })
     }

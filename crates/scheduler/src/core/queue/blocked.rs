@@ -56,6 +56,7 @@ impl Blocked {
             Event::Node { node } => all(&Blocker::Nodes).filter(|class| fits(*class, *node)).collect(),
             Event::Places => all(&Blocker::Places).collect(),
             Event::Tally(tally) => all(&Blocker::Tally(*tally)).collect(),
+            Event::Company(tally) => all(&Blocker::Company(*tally)).collect(),
             Event::Quota { namespace, dim } => {
                 all(&Blocker::Quota { namespace: namespace.clone(), dim: *dim }).collect()
             }
