@@ -20,6 +20,7 @@ pub use report::{Report, fingerprint};
 use setpoint_types::kinds::Preemption;
 use setpoint_types::{Generation, Revision, Uid};
 
+use super::blocker::Blocker;
 use super::class::{ClassIx, Classes, Wants};
 use super::cluster::Cluster;
 use super::cluster::bound::Standing;
@@ -28,7 +29,7 @@ use super::explain::Refusal;
 use super::filter;
 use super::place::Search;
 use super::policy::{Policies, Version};
-use super::queue::{Backoff, Queue, Ticket};
+use super::queue::{Backoff, Fit, Queue, Ticket};
 use super::site::Sites;
 
 /// What an engine can be told.
@@ -156,8 +157,10 @@ impl Engine {
 
     /// A replica without a node was seen, or is another than it was.
     pub fn see_replica(&mut self, key: &str, waiting: Waiting, now: u64) {
-        // Its node was decided already, and this is from before.
-        if self.cluster.bounds().held(key).is_some() && !self.pending.contains_key(key) {
+        let standing = self.cluster.bounds().standing(key).filter(|_| !self.pending.contains_key(key));
+        // Its node was decided already, and this is from before. If nobody has answered yet, it was somebody else's for a while: it
+        // waits for the answer, which may be a refusal.
+        if standing.is_some_and(|it| it != Standing::Assumed) {
             return;
         }
         if let Some(known) = self.pending.get_mut(key)
@@ -188,8 +191,12 @@ impl Engine {
         if let Some(deadline) = pending.deadline {
             self.deadlines.insert((deadline, key.clone()));
         }
-        self.pending.insert(key.clone(), pending);
-        self.join(&key, now);
+        let is_away = standing.is_some();
+        let phase = if is_away { Phase::Away } else { Phase::InLine };
+        self.pending.insert(key.clone(), Pending { phase, ..pending });
+        if !is_away {
+            self.join(&key, now);
+        }
     }
 
     /// Puts a replica into its line, behind those who came before it.
@@ -340,8 +347,15 @@ impl Engine {
             let zone_of = |node| cluster.zone_of(node);
             queue.wake(&event, zone_of, |class, node| {
                 let class = classes.get(class);
-                sites.judge(class.site, cluster, node).is_none()
-                    && filter::judge_room(cluster, class, node).is_none()
+                let Some(zone) = cluster.zone_of(node) else { return Fit::Unsuited };
+                if sites.judge(class.site, cluster, node).is_some() {
+                    return Fit::Unsuited;
+                }
+                match filter::judge_room(cluster, class, node) {
+                    None => Fit::Fits,
+                    Some(filter::Miss::Resources { dim, .. }) => Fit::Lacks(Blocker::Room { zone, dim }),
+                    Some(_) => Fit::Lacks(Blocker::Port { zone }),
+                }
             });
         }
     }

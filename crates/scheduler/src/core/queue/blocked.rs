@@ -11,6 +11,15 @@ use crate::core::cluster::event::Event;
 use crate::core::cluster::node::NodeIx;
 use crate::core::cluster::topology::Domain;
 
+/// What a node is to a class, the rules about others aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fit {
+    Fits,
+    /// It suits, and this is what it has too little of.
+    Lacks(Blocker),
+    Unsuited,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Blocked {
     index: BTreeMap<Blocker, BTreeSet<ClassIx>>,
@@ -38,13 +47,19 @@ impl Blocked {
         self.index.is_empty()
     }
 
-    /// Those an event could help. What happened to one node helps only those who fit there now.
+    /// Those an event could help. What happened to one node helps those who fit there now; and whoever lacks something there that it
+    /// does not wait for yet has to look again, so that it does.
     pub fn helped_by(
         &self,
         event: &Event,
         zone_of: impl Fn(NodeIx) -> Option<Domain>,
-        fits: impl Fn(ClassIx, NodeIx) -> bool,
+        fit: impl Fn(ClassIx, NodeIx) -> Fit,
     ) -> Vec<ClassIx> {
+        let fits = |class: ClassIx, node: NodeIx| match fit(class, node) {
+            Fit::Fits => true,
+            Fit::Lacks(blocker) => !self.index.get(&blocker).is_some_and(|it| it.contains(&class)),
+            Fit::Unsuited => false,
+        };
         let in_zone = |node: NodeIx, blocker: &dyn Fn(Domain) -> Blocker| {
             let classes = zone_of(node).and_then(|zone| self.index.get(&blocker(zone)));
             classes.into_iter().flatten().copied().filter(|class| fits(*class, node)).collect()

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 pub use backoff::{Backoff, Pause};
 use blocked::Blocked;
+pub use blocked::Fit;
 
 use super::class::ClassIx;
 use super::cluster::event::Event;
@@ -194,14 +195,14 @@ impl Queue {
         }
     }
 
-    /// Something happened: those it can help are active again. `fits` says whether a class would fit a node now, others aside.
+    /// Something happened: those it can help are active again. `fit` says what a node is to a class now.
     pub fn wake(
         &mut self,
         event: &Event,
         zone_of: impl Fn(NodeIx) -> Option<Domain>,
-        fits: impl Fn(ClassIx, NodeIx) -> bool,
+        fit: impl Fn(ClassIx, NodeIx) -> Fit,
     ) -> usize {
-        let woken: Vec<ClassIx> = self.blocked.helped_by(event, zone_of, fits);
+        let woken: Vec<ClassIx> = self.blocked.helped_by(event, zone_of, fit);
         woken.iter().for_each(|class| self.activate(*class));
         woken.len()
     }
