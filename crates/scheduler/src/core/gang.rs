@@ -39,7 +39,7 @@ pub fn place_all(
     replicas: &[Arc<str>],
     seed: u64,
     search: Search,
-) -> Result<Vec<Placed>, Refusal> {
+) -> Result<Vec<Placed>, Box<Refusal>> {
     // What is taken and given back at once helps nobody who waits.
     let before = cluster.take_events();
     let placed = place(cluster, grounds, replicas, seed, search);
@@ -56,5 +56,5 @@ pub fn place_all(
     }
     drop(cluster.take_events());
     before.into_iter().for_each(|event| cluster.tell(event));
-    Err(refusal)
+    Err(Box::new(refusal))
 }

@@ -131,7 +131,6 @@ fn decision(item: &BindItem, namespace: &str, replica: &str, detail: &Detail) ->
         namespace: namespace.to_owned(),
         name: replica.to_owned(),
         uid: item.uid.clone(),
-        ..ObjectReference::default()
     };
     let explained = item.explanation.as_deref().cloned().unwrap_or_default();
     let spec = DecisionSpec {

@@ -54,7 +54,7 @@ impl Engine {
                     let keys: Vec<Arc<str>> = taken.iter().map(|it| it.1.clone()).collect();
                     match place_all(cluster, grounds, &keys, *seed, search) {
                         Ok(placed) => (taken, placed, None),
-                        Err(refusal) => (taken, Vec::new(), Some(refusal)),
+                        Err(refusal) => (taken, Vec::new(), Some(*refusal)),
                     }
                 }
                 Muster::Incomplete { waiting, needed } => {
