@@ -116,7 +116,7 @@ impl Runner for Script {
             ("pass", [seconds]) => {
                 for _ in 0..seconds.parse::<u64>()? {
                     self.seconds += 1;
-                    if self.seconds % 15 == 0 {
+                    if self.seconds.is_multiple_of(15) {
                         self.look();
                     }
                 }

@@ -167,7 +167,7 @@ impl Script {
         self.seconds += 1;
         let now = self.seconds;
         for host in self.hosts.values_mut() {
-            if host.alive && now % 10 == 0 {
+            if host.alive && now.is_multiple_of(10) {
                 host.heard = now;
             }
             if host.ended.is_none() && now - host.heard >= TTL {

@@ -81,7 +81,7 @@ impl Runner for Script {
             ("pass", [seconds]) => {
                 for _ in 0..seconds.parse::<u64>()? {
                     self.seconds += 1;
-                    if self.seconds % 5 == 0 {
+                    if self.seconds.is_multiple_of(5) {
                         self.look();
                     }
                 }

@@ -262,7 +262,7 @@ impl Run {
             // What was counted on did not come: the server finds out.
             let is_uneven = self.world.waiting[&replica] == 1 && self.is_uneven(&bind.node);
             assert!(has_refused || !is_uneven, "the skew is too large");
-            if is_uneven || (refuses > 0 && self.refused % refuses == 0) {
+            if is_uneven || (refuses > 0 && self.refused.is_multiple_of(refuses)) {
                 has_refused = true;
                 let message = "no".to_owned();
                 let answer =

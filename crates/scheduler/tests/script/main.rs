@@ -145,7 +145,10 @@ impl Script {
     }
 
     fn replica(&mut self, name: &str, named: &BTreeMap<String, String>) -> Output {
-        let workload = named.get("workload").map_or_else(|| name.split('-').next().unwrap_or(name), |it| it);
+        let workload = named
+            .get("workload")
+            .map(String::as_str)
+            .unwrap_or_else(|| name.split('-').next().unwrap_or(name));
         let wants = Wants {
             namespace: full(name).split('/').next().unwrap_or_default().into(),
             workload: workload.into(),
