@@ -241,6 +241,16 @@ mod tests {
     }
 
     #[test]
+    fn the_page_about_errors_has_every_reason_with_its_code() {
+        let page = include_str!("../../../../docs/errors.md");
+        for reason in (1..=17).filter_map(|number| Reason::try_from(number).ok()) {
+            let name = reason.as_str_name();
+            let row = format!("| [{name}](#{}) | `{:?}` |", name.to_lowercase(), code(reason));
+            assert!(page.contains(&row) && page.contains(&format!("\n## {name}\n")), "{row}");
+        }
+    }
+
+    #[test]
     fn whatever_is_quoted_an_error_fits_into_trailers() {
         let long = "ä".repeat(1 << 20);
         let mut refusal = Refusal::invalid(&long, &long);
