@@ -15,7 +15,8 @@ use setpoint_types::object::Object;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{condition, follow, only_conditions, patch, run, unsized_workload, until};
+use crate::operations::stage::{condition, follow, only_conditions, patch, run, unsized_workload, until};
+use crate::rules::watched;
 
 const DAY: u32 = 86_400;
 
@@ -100,7 +101,7 @@ fn the_number_follows_what_is_reported() {
         // Somebody else's status: it is written whenever the number changes.
         .may_write(|change| change.key.kind == "Workload")
         .limits(Limits { places_max: 2, drawn: 2, quiet: Duration::from_secs(120), ..Limits::default() });
-    sweep(&scenario);
+    sweep(&watched(scenario));
 }
 
 /// Says what the pending replicas of the workload wait for, found at a revision.

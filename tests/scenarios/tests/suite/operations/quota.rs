@@ -14,7 +14,7 @@ use setpoint_types::kinds::{
 use setpoint_types::object::{Condition, ConditionStatus};
 use setpoint_types::quantity::Amounts;
 
-use crate::stage::{Agents, condition, namespace, run, template};
+use crate::operations::stage::{Agents, condition, namespace, run, template};
 
 fn cpu(amount: i64) -> Amounts {
     [("cpu".to_owned(), amount)].into_iter().collect()
