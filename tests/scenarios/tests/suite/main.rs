@@ -4,6 +4,7 @@
 //! - `rollouts`, `repairs`, `batches`, `garbage`: sweeps
 //! - `operations`: node monitor, quota, autoscaler and policy rollout, with the weak variants of their lessons
 //! - `fraud_batch`, `node_b7`, `recovery`, `stale_canary`, `cascade`: the worked examples of the lessons, beside the weak ones that fail
+//! - `decisions`: who says why
 //! - `deposed`: a leader that wakes up when another leads
 //! - `random`: everything at once, from a seed
 //! - `rules`: what holds at every revision, and that each rule sees what it is for
@@ -11,6 +12,7 @@
 
 mod batches;
 mod cascade;
+mod decisions;
 mod deposed;
 mod fleet;
 mod fraud_batch;

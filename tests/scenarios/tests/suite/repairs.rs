@@ -78,5 +78,6 @@ fn every_loss_is_made_good_once() {
 
 #[test]
 fn two_leaders_repair_as_one() {
-    sweep(&repair().replicas(2).limits(limits(1)));
+    // A process that was cut off for long announces itself when it is back.
+    sweep(&repair().replicas(2).may_write(|change| change.key.kind == "Lease").limits(limits(1)));
 }
