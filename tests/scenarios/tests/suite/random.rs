@@ -40,7 +40,12 @@ struct Game {
     down: BTreeMap<String, bool>,
     rolled: u64,
     versions: u64,
-    told: Vec<String>,
+}
+
+/// Shown if the test fails: what was done until then.
+#[allow(clippy::print_stdout, reason = "it is how a test tells")]
+fn tell(what: &str) {
+    println!("{what}");
 }
 
 /// A process of controllers and scheduler, in all its lives.
@@ -72,7 +77,7 @@ impl Game {
         }
         let down = BTreeMap::new();
         let entropy = Entropy::seeded(seed ^ 0x5e7);
-        Self { world, client, fleet, entropy, faults, down, rolled: 0, versions: 0, told: Vec::new() }
+        Self { world, client, fleet, entropy, faults, down, rolled: 0, versions: 0 }
     }
 
     fn draw(&self, below: u64) -> u64 {
@@ -112,7 +117,7 @@ impl Game {
             11 => self.policy().await,
             _ => self.go_wrong(),
         };
-        self.told.push(format!("{name} {told}"));
+        tell(&format!("+{:?} {name} {told}", self.world.elapsed()));
         sleep(Duration::from_secs(1 + self.draw(45))).await;
     }
 
@@ -289,6 +294,7 @@ impl Game {
             .filter(|(_, it)| it.after.as_ref().is_some_and(|it| is_released(it)))
             .filter(|(_, it)| it.before.as_ref().is_some_and(|it| !is_released(it)))
             .count();
+        tell(&format!("{} revisions, {bound} bound, {released} released", self.world.revision()));
         assert!(
             bound >= 10 && released >= 5,
             "{bound} were bound and {released} released: nothing was shown"

@@ -84,7 +84,7 @@ impl Tale {
     }
 
     #[track_caller]
-    fn is_caught_by(self, rule: &str) {
+    fn caught_by(self, rule: &str) {
         let found = audit(&self.history).expect_err("it is passed over");
         assert!(found.invariant.starts_with(rule), "{found:?}");
         let last = self.history.entries().last().map(|it| it.revision);
@@ -123,11 +123,11 @@ fn binding(name: &str, replica: &str, amount: &str, status: Value) -> Object {
 #[test]
 fn f1_an_epoch_that_has_two_holders_or_goes_back() {
     let tale = || Tale::default().hold("a", 1).hold("b", 2).passes();
-    tale().hold("a", 2).is_caught_by("F1");
-    tale().hold("a", 1).is_caught_by("F1");
-    tale().hold("a", 4).is_caught_by("F1");
+    tale().hold("a", 2).caught_by("F1");
+    tale().hold("a", 1).caught_by("F1");
+    tale().hold("a", 4).caught_by("F1");
     let lease = object("Lease", "l", json!({}), json!({"holder": "a", "epoch": 2}));
-    tale().put([lease]).is_caught_by("F1");
+    tale().put([lease]).caught_by("F1");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn f2_a_write_of_an_epoch_that_is_over() {
     };
     let write = || [object("ReplicaSet", "web-1", json!({}), json!({}))];
     let tale = || Tale::default().hold("a", 1).by(fenced(1)).put(write()).passes().hold("b", 2);
-    tale().put(write()).is_caught_by("F2");
+    tale().put(write()).caught_by("F2");
     tale().by(fenced(2)).put(write()).passes();
 }
 
@@ -150,9 +150,9 @@ fn f3_a_replica_that_is_given_another_node_or_two_bindings() {
             .put([replica("r", json!({}), json!({"node": "n1"})), binding("r", "r", "", json!({}))])
             .passes()
     };
-    tale().put([replica("r", json!({}), json!({"node": "n2"}))]).is_caught_by("F3");
-    tale().put([replica("r", json!({}), json!({}))]).is_caught_by("F3");
-    tale().put([binding("other", "r", "", json!({}))]).is_caught_by("F3");
+    tale().put([replica("r", json!({}), json!({"node": "n2"}))]).caught_by("F3");
+    tale().put([replica("r", json!({}), json!({}))]).caught_by("F3");
+    tale().put([binding("other", "r", "", json!({}))]).caught_by("F3");
 }
 
 #[test]
@@ -164,15 +164,15 @@ fn f4_f5_a_bind_beyond_the_capacity_and_a_ledger_that_says_something_else() {
             .bind(binding("r", "r", "600m", json!({})), 600)
             .passes()
     };
-    tale().bind(binding("s", "s", "600m", json!({})), 1_200).is_caught_by("F4");
-    tale().bind(binding("s", "s", "300m", json!({})), 600).is_caught_by("F5");
+    tale().bind(binding("s", "s", "600m", json!({})), 1_200).caught_by("F4");
+    tale().bind(binding("s", "s", "300m", json!({})), 600).caught_by("F5");
     // Lowered below its use it may shrink, and not grow.
     let lowered = || {
         let mut less = node("500m");
         less.metadata.generation = Generation(2);
         tale().put([less]).passes()
     };
-    lowered().bind(binding("s", "s", "100m", json!({})), 700).is_caught_by("F4");
+    lowered().bind(binding("s", "s", "100m", json!({})), 700).caught_by("F4");
     let stopped = json!({"stoppedMs": 5});
     let released = json!({"stoppedMs": 5, "state": "Released"});
     lowered().put([binding("r", "r", "600m", stopped)]).bind(binding("r", "r", "600m", released), 0).passes();
@@ -187,9 +187,9 @@ fn f7_a_release_too_early_and_a_replacement_before_it() {
             .passes()
     };
     let released = || binding("r", "r", "", json!({"state": "Released"}));
-    tale().put([released()]).is_caught_by("F7");
+    tale().put([released()]).caught_by("F7");
     let replacement = || replica("r2", json!({"replaces": "r"}), json!({}));
-    tale().put([replacement()]).is_caught_by("F7");
+    tale().put([replacement()]).caught_by("F7");
     let asked = tale().put([binding("r", "r", "", json!({"state": "ReleaseRequested"}))]).passes();
     asked.put([released()]).put([replacement()]).passes();
 }
@@ -243,13 +243,13 @@ fn f10_a_status_of_a_generation_that_there_is_not_or_of_an_earlier_one() {
             )])
             .passes()
     };
-    tale().put([set(2, two.clone(), json!({"observedGeneration": 3}))]).is_caught_by("F10");
-    tale().put([set(2, two.clone(), json!({"observedGeneration": 1}))]).is_caught_by("F10");
-    tale().put([set(2, one.clone(), json!({"observedGeneration": 2}))]).is_caught_by("F10");
-    tale().put([set(3, two.clone(), json!({"observedGeneration": 2}))]).is_caught_by("F10");
+    tale().put([set(2, two.clone(), json!({"observedGeneration": 3}))]).caught_by("F10");
+    tale().put([set(2, two.clone(), json!({"observedGeneration": 1}))]).caught_by("F10");
+    tale().put([set(2, one.clone(), json!({"observedGeneration": 2}))]).caught_by("F10");
+    tale().put([set(3, two.clone(), json!({"observedGeneration": 2}))]).caught_by("F10");
     let condition = |time, generation| json!({"observedGeneration": 2, "conditions": [{"type": "A", "lastTransitionMs": time, "observedGeneration": generation}]});
-    tale().put([set(2, two.clone(), condition(4, 2))]).is_caught_by("F10");
-    tale().put([set(2, two.clone(), condition(6, 3))]).is_caught_by("F10");
+    tale().put([set(2, two.clone(), condition(4, 2))]).caught_by("F10");
+    tale().put([set(2, two.clone(), condition(6, 3))]).caught_by("F10");
     tale().put([set(2, two.clone(), condition(6, 2))]).passes();
 }
 
@@ -257,7 +257,7 @@ fn f10_a_status_of_a_generation_that_there_is_not_or_of_an_earlier_one() {
 fn f11_an_operation_that_is_done_twice() {
     let author = Author { operation: Some("op".to_owned()), ..Author::default() };
     let write = || [object("ReplicaSet", "web-1", json!({}), json!({}))];
-    Tale::default().by(author).put(write()).passes().put(write()).is_caught_by("F11");
+    Tale::default().by(author).put(write()).passes().put(write()).caught_by("F11");
 }
 
 #[test]
@@ -275,8 +275,8 @@ fn f12_a_decision_by_less_than_was_seen_before() {
         Tale::default().put([first]).put([decision("a", 2)]).passes()
     };
     tale().put([decision("b", 3)]).passes();
-    tale().put([decision("b", 1)]).is_caught_by("F12");
-    tale().put([decision("b", 9)]).is_caught_by("F12");
+    tale().put([decision("b", 1)]).caught_by("F12");
+    tale().put([decision("b", 9)]).caught_by("F12");
 }
 
 #[test]
@@ -301,11 +301,11 @@ fn f14_more_replicas_than_a_rollout_may_have_and_one_taken_that_is_needed() {
             .put([replica("new", of("web-2"), json!({}))])
             .passes()
     };
-    tale().put([replica("newer", of("web-2"), json!({}))]).is_caught_by("F14");
+    tale().put([replica("newer", of("web-2"), json!({}))]).caught_by("F14");
     let mut going = replica("old", of("web-1"), serving());
     going.metadata.deleted = Some(Timestamp(1));
     going.metadata.generation = Generation(2);
-    tale().put([going]).is_caught_by("F14");
+    tale().put([going]).caught_by("F14");
     let twice = tale().put([replica("old", of("web-1"), serving())]).passes();
     drop(twice);
 }
