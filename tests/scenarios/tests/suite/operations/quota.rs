@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use setpoint_client::{Bind, BindGroup, Client, Error, Typed, WriteOptions};
+use setpoint_client::{Bind, BindGroup, Client, Error, Patch, PatchOptions, Typed, WriteOptions};
 use setpoint_controllers::node_monitor::SYSTEM;
 use setpoint_controllers::quota::NAME;
 use setpoint_controllers::reservations;
@@ -72,8 +72,10 @@ async fn bind(client: Client, name: &str, amount: i64) -> Result<(), Error> {
     Ok(())
 }
 
-/// A binding is torn out by force, as nobody should: what it has reserved stays.
+/// A binding is torn out by force, past its finalizer, as nobody should: what it has reserved stays.
 async fn tear_out(client: Client, name: &str) -> Result<(), Error> {
+    let freed = Patch::Merge(serde_json::json!({"metadata": {"finalizers": null}}));
+    client.api::<Binding>().patch(name, &freed, &PatchOptions::default()).await?;
     let key = ObjectKey::new("Binding", "default", name);
     client.transaction().delete(&key, None, None).commit(&WriteOptions::default()).await.map(drop)
 }

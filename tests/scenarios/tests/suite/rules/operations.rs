@@ -1,4 +1,6 @@
 //! F11: what carries an operation id is done once, however often it was sent.
+//!
+//! Leases are left out: one Acquire that waits is its place in the queue first, and then the hold; that it holds once is F1.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +11,8 @@ use super::Rule;
 
 #[derive(Default)]
 pub struct OneRevision {
-    seen: BTreeMap<String, Revision>,
+    /// At which revision, and what was told of it.
+    seen: BTreeMap<String, (Revision, String)>,
 }
 
 impl Rule for OneRevision {
@@ -18,10 +21,12 @@ impl Rule for OneRevision {
     }
 
     fn see(&mut self, entry: &Entry, _: &State) -> Result<(), String> {
-        for operation in entry.changes.iter().filter_map(|it| it.author.operation.as_ref()) {
-            let first = *self.seen.entry(operation.clone()).or_insert(entry.revision);
-            if first != entry.revision {
-                return Err(format!("{operation} was done at {first}, and again"));
+        for change in entry.changes.iter().filter(|it| it.key.kind != "Lease") {
+            let Some(operation) = &change.author.operation else { continue };
+            let told = format!("{} by {}", change.key, change.author.principal);
+            let first = self.seen.entry(operation.clone()).or_insert((entry.revision, told.clone()));
+            if first.0 != entry.revision {
+                return Err(format!("{operation} was done at {} ({}), and again ({told})", first.0, first.1));
             }
         }
         Ok(())
