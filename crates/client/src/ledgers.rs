@@ -31,6 +31,13 @@ pub struct Ledger {
     pub modified: Revision,
 }
 
+/// What somebody has reserved in a ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reserved {
+    pub owner: String,
+    pub amounts: Amounts,
+}
+
 impl Ledgers {
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
@@ -55,6 +62,36 @@ impl Ledgers {
             found.extend(answer.ledgers.into_iter().map(ledger));
             match found.last() {
                 Some(last) if answer.more => after.clone_from(&last.name),
+                _ => return Ok((found, revision)),
+            }
+            at = ReadAt::Exact(revision);
+        }
+    }
+
+    /// Who has reserved what in a ledger, at one revision, and that revision.
+    pub async fn reservations(&self, ledger: &str, at: ReadAt) -> Result<(Vec<Reserved>, Revision), Error> {
+        let (mut found, mut at, mut after) = (Vec::<Reserved>::new(), at, String::new());
+        loop {
+            let call = Call::read("list", format!("reservations {ledger}"));
+            let request = pb::ReservationsRequest {
+                ledger: ledger.to_owned(),
+                at: Some(convert::wire_at(at)),
+                limit: 0,
+                after: after.clone(),
+            };
+            let sent = self.client.call(&call, request, |wire, request| async move {
+                LedgersClient::new(wire).reservations(request).await
+            });
+            let answer = sent.await?.0.into_inner();
+            let revision = Revision::new(answer.revision);
+            found.extend(
+                answer.reservations.into_iter().map(|it| Reserved {
+                    owner: it.owner,
+                    amounts: amounts(it.amounts.into_iter().collect()),
+                }),
+            );
+            match found.last() {
+                Some(last) if answer.more => after.clone_from(&last.owner),
                 _ => return Ok((found, revision)),
             }
             at = ReadAt::Exact(revision);

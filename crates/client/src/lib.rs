@@ -61,7 +61,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use entropy::Entropy;
 pub use error::Error;
 pub use leases::{AcquireOptions, Acquired, Holder, KeepAlive, Kept, Leases};
-pub use ledgers::{Ledger, Ledgers};
+pub use ledgers::{Ledger, Ledgers, Reserved};
 pub use options::{
     Blocker, DeleteOptions, Deleted, FieldValidation, ListOptions, OperationId, Patch, PatchOptions,
     Propagation, ReadAt, Scope, WriteOptions, Written,

@@ -12,6 +12,7 @@
 //! | `batch` | Workload with an end → Replicas |
 //! | `garbage_collector` | parts go after their owners; records do not pile up |
 //! | `node_monitor` | what is heard of nodes, and what follows; taints, drains |
+//! | `reservations` | what is reserved for nobody is given back |
 //! | `quota`, `autoscaler`, `policy_rollout` | the use of quotas; how many replicas; versions of placement policies |
 //!
 //! Not here: what a controller is built from (`setpoint-runtime`), and anything of the server: these are clients like all others.
@@ -31,6 +32,7 @@ pub mod quota;
 pub mod registry;
 pub mod replica;
 mod report;
+pub mod reservations;
 pub mod settings;
 pub mod workload;
 

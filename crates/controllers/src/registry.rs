@@ -6,7 +6,8 @@ use setpoint_runtime::{Controller, Manager};
 
 use crate::settings::Settings;
 use crate::{
-    autoscaler, batch, binding, garbage_collector, node_monitor, policy_rollout, quota, replica, workload,
+    autoscaler, batch, binding, garbage_collector, node_monitor, policy_rollout, quota, replica,
+    reservations, workload,
 };
 
 /// One controller of this program.
@@ -47,6 +48,11 @@ pub const CONTROLLERS: &[Entry] = &[
         build: node_monitor::controller,
     },
     Entry { name: quota::NAME, about: "the use of quotas", build: quota::controller },
+    Entry {
+        name: reservations::NAME,
+        about: "what is reserved for nobody is given back",
+        build: reservations::build,
+    },
     Entry {
         name: autoscaler::NAME,
         about: "how many replicas workloads have, by what is reported",

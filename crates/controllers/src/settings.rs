@@ -15,6 +15,7 @@ use crate::node_monitor::settings::NodeMonitorSettings;
 use crate::policy_rollout::settings::PolicyRolloutSettings;
 use crate::quota::settings::QuotaSettings;
 use crate::registry::{self, Entry};
+use crate::reservations::settings::ReservationsSettings;
 
 /// The controllers of a Setpoint cluster. Several of these programs share the work and stand by for each other.
 #[derive(Debug, Parser)]
@@ -60,6 +61,8 @@ pub struct Settings {
     pub node_monitor: NodeMonitorSettings,
     /// What quotas show.
     pub quota: QuotaSettings,
+    /// How often leaked reservations are looked for.
+    pub reservations: ReservationsSettings,
     /// How often autoscalers look.
     pub autoscaler: AutoscalerSettings,
     /// How often gates of placement policies are looked at.

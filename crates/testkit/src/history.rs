@@ -5,15 +5,33 @@ use std::sync::Arc;
 
 use setpoint_apiserver::objects::key::ObjectName;
 use setpoint_client::{Parts, Shape};
-use setpoint_store::{Change as Stored, ChangeSet, Record};
+use setpoint_store::{Change as Stored, ChangeSet, Hold, LeaseName, LedgerKey, Record};
 use setpoint_types::object::{Author, Fence, Object};
+use setpoint_types::quantity::Amounts;
 use setpoint_types::{Epoch, KindType, ObjectKey, Revision};
 
-/// All objects at one revision.
+/// All objects at one revision, with the ledgers and who holds which lease.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub revision: Revision,
     objects: BTreeMap<ObjectKey, Arc<Object>>,
+    ledgers: BTreeMap<String, Arc<Book>>,
+    reservations: BTreeMap<(String, String), Arc<Amounts>>,
+    holds: BTreeMap<(String, String), Held>,
+}
+
+/// A ledger: what may be used, and what is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    pub limits: Amounts,
+    pub used: Amounts,
+}
+
+/// Who holds a lease, as the state machine knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub holder: String,
+    pub epoch: Epoch,
 }
 
 /// One object changed.
@@ -33,11 +51,24 @@ pub struct Moment {
     pub state: State,
 }
 
-/// Every revision there was, oldest first. **Guarantees**: none is left out, also if it is compacted in the world. Objects only: not keys
-/// of the etcd API.
+/// Every revision there was, oldest first. **Guarantees**: none is left out, also if it is compacted in the world. Objects, ledgers and
+/// holds: not keys of the etcd API.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    changes: Vec<(Revision, Vec<Change>)>,
+    entries: Vec<Arc<Entry>>,
+}
+
+/// What one revision changed.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    pub revision: Revision,
+    pub changes: Vec<Change>,
+    /// By name; none for one that is gone.
+    pub ledgers: Vec<(String, Option<Arc<Book>>)>,
+    /// By ledger and owner.
+    pub reservations: Vec<((String, String), Option<Arc<Amounts>>)>,
+    /// By namespace and name of the lease.
+    pub holds: Vec<((String, String), Option<Held>)>,
 }
 
 impl State {
@@ -76,52 +107,149 @@ impl State {
     }
 }
 
-impl History {
-    pub(crate) fn of(journal: &[Arc<ChangeSet>]) -> Self {
-        let mut state = State::default();
-        let mut changes = Vec::with_capacity(journal.len());
-        for set in journal {
-            let made: Vec<Change> =
-                set.records.iter().filter_map(|record| change(&state, set.revision, record)).collect();
-            made.iter().for_each(|change| state.take(change));
-            changes.push((set.revision, made));
+impl State {
+    /// The ledgers, by name.
+    pub fn ledgers(&self) -> impl Iterator<Item = (&str, &Book)> {
+        self.ledgers.iter().map(|(name, book)| (name.as_str(), &**book))
+    }
+
+    pub fn ledger(&self, name: &str) -> Option<&Book> {
+        self.ledgers.get(name).map(|book| &**book)
+    }
+
+    /// What is reserved: in which ledger, by whom, how much.
+    pub fn reservations(&self) -> impl Iterator<Item = (&str, &str, &Amounts)> {
+        self.reservations
+            .iter()
+            .map(|((ledger, owner), amounts)| (ledger.as_str(), owner.as_str(), &**amounts))
+    }
+
+    /// Who holds a lease.
+    pub fn held(&self, namespace: &str, lease: &str) -> Option<&Held> {
+        self.holds.get(&(namespace.to_owned(), lease.to_owned()))
+    }
+
+    /// The state one revision later.
+    pub fn apply(&mut self, entry: &Entry) {
+        fn put<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, value: Option<&V>) {
+            match value {
+                Some(value) => drop(map.insert(key.clone(), value.clone())),
+                None => drop(map.remove(key)),
+            }
         }
-        Self { changes }
+        self.revision = entry.revision;
+        for change in &entry.changes {
+            put(&mut self.objects, &change.key, change.after.as_ref());
+        }
+        for (name, book) in &entry.ledgers {
+            put(&mut self.ledgers, name, book.as_ref());
+        }
+        for (whose, amounts) in &entry.reservations {
+            put(&mut self.reservations, whose, amounts.as_ref());
+        }
+        for (lease, held) in &entry.holds {
+            put(&mut self.holds, lease, held.as_ref());
+        }
+    }
+}
+
+impl History {
+    /// One revision more. For histories that are made by hand, to see a check fail.
+    pub fn push(&mut self, entry: Entry) {
+        self.entries.push(Arc::new(entry));
     }
 
     /// Every revision with the state it made.
     pub fn moments(&self) -> impl Iterator<Item = Moment> {
         let mut state = State::default();
-        self.changes.iter().map(move |(revision, changes)| {
-            state.revision = *revision;
-            changes.iter().for_each(|change| state.take(change));
-            Moment { changes: changes.clone(), state: state.clone() }
+        self.entries.iter().map(move |entry| {
+            state.apply(entry);
+            Moment { changes: entry.changes.clone(), state: state.clone() }
         })
+    }
+
+    /// Every revision with what it changed, for checks that keep what they need themselves.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().map(|entry| &**entry)
     }
 
     /// All changes of objects, in order.
     pub fn changes(&self) -> impl Iterator<Item = (Revision, &Change)> {
-        self.changes.iter().flat_map(|(revision, changes)| changes.iter().map(|it| (*revision, it)))
+        self.entries().flat_map(|entry| entry.changes.iter().map(|it| (entry.revision, it)))
     }
 
     /// The state all of it comes to.
     pub fn last(&self) -> State {
         let mut state = State::default();
-        for (revision, changes) in &self.changes {
-            state.revision = *revision;
-            changes.iter().for_each(|change| state.take(change));
-        }
+        self.entries.iter().for_each(|entry| state.apply(entry));
         state
     }
 }
 
-impl State {
-    fn take(&mut self, change: &Change) {
-        match &change.after {
-            Some(object) => drop(self.objects.insert(change.key.clone(), object.clone())),
-            None => drop(self.objects.remove(&change.key)),
+/// A history that is read on with the journal, so that nothing of it is decoded twice.
+#[derive(Default)]
+pub(crate) struct Reader {
+    history: History,
+    state: State,
+}
+
+impl Reader {
+    /// How many revisions were read.
+    pub fn read(&self) -> usize {
+        self.history.entries.len()
+    }
+
+    /// Reads the next ones.
+    pub fn read_on(&mut self, journal: &[Arc<ChangeSet>]) {
+        for set in journal {
+            let entry = entry(&self.state, set);
+            self.state.apply(&entry);
+            self.history.push(entry);
         }
     }
+
+    pub fn history(&self) -> History {
+        self.history.clone()
+    }
+
+    pub fn state(&self) -> State {
+        self.state.clone()
+    }
+}
+
+fn entry(state: &State, set: &ChangeSet) -> Entry {
+    let mut entry = Entry { revision: set.revision, ..Entry::default() };
+    for record in &set.records {
+        let value = match &record.change {
+            Stored::Put { value, .. } => Some(value.clone()),
+            Stored::Delete => None,
+        };
+        if let Some(ledger) = LedgerKey::parse(&record.key) {
+            match ledger {
+                LedgerKey::Ledger(name) => {
+                    let book = value.and_then(|it| setpoint_store::Ledger::decode(it).ok());
+                    let book = book.map(|it| Book { limits: amounts(&it.limits), used: amounts(&it.used) });
+                    entry.ledgers.push((name, book.map(Arc::new)));
+                }
+                LedgerKey::Reservation { ledger, owner } => {
+                    let taken = value.and_then(|it| setpoint_store::ledger::decode_reservation(it).ok());
+                    entry.reservations.push(((ledger, owner), taken.map(|it| Arc::new(amounts(&it)))));
+                }
+            }
+        } else if let Some(lease) = LeaseName::of_hold_key(&record.key) {
+            let hold = value.and_then(|it| Hold::decode(it).ok());
+            let held = hold.map(|it| Held { holder: it.holder, epoch: Epoch(it.epoch.0) });
+            entry.holds.push(((lease.namespace, lease.name), held));
+        } else if let Some(change) = change(state, set.revision, record) {
+            entry.changes.push(change);
+        }
+    }
+    entry
+}
+
+fn amounts(stored: &setpoint_store::Amounts) -> Amounts {
+    let signed = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
+    stored.iter().map(|(dimension, amount)| (dimension.clone(), signed(*amount))).collect()
 }
 
 /// None for what is not an object's.

@@ -89,6 +89,6 @@ mod world;
 
 pub use clock::now;
 pub use fault::{At, Counts, Fault, Faults, Injection, Plan, PlanError, Process};
-pub use history::{Change, History, Moment, State};
-pub use sweep::{Limits, Outcome, Problem, Report, Scenario, examine, replay, sweep};
+pub use history::{Book, Change, Entry, Held, History, Moment, State};
+pub use sweep::{Limits, Outcome, Problem, Report, Scenario, Violation, examine, replay, sweep};
 pub use world::World;

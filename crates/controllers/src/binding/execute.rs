@@ -5,23 +5,23 @@ use std::time::Duration;
 use serde_json::json;
 use setpoint_client::{BindingReference, Patch, PatchOptions, ReleaseReason, Typed};
 use setpoint_runtime::ensure::ensure_status;
-use setpoint_runtime::recorder::Note;
+use setpoint_runtime::recorder::{Detail, Draft, Note};
 use setpoint_runtime::{Action, ReconcileError, Run};
-use setpoint_types::kinds::{Binding, Replica};
+use setpoint_types::kinds::{Binding, BindingStatus, Outcome, Replica, Verdict};
 
 use super::observe::Observed;
 use super::plan::{LOOK_AGAIN, Plan, Step};
 
-pub(super) async fn execute(run: &Run, observed: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
+pub(super) async fn execute(
+    run: &Run,
+    observed: &Observed,
+    plan: Plan,
+    detail: &Detail,
+) -> Result<Action, ReconcileError> {
     let namespace = run.key().namespace();
     match (plan.step, &observed.binding, &observed.replica) {
         (Step::RequestRelease { status }, Some(binding), _) => {
-            let message = status.message.clone();
-            let api = run.client().api::<Binding>().namespace(namespace);
-            let wanted = Typed { status: Some(*status), ..binding.clone() };
-            ensure_status(&api, binding, wanted).await?;
-            let note = Note::warning(run.reference(), "ReleaseRequested");
-            run.event(note.message(format!("node {}: {message}", binding.spec.node))).await;
+            request(run, binding, *status, detail).await?;
             Ok(Action::Done)
         }
         (Step::Release, Some(binding), _) => release(run, binding).await,
@@ -41,6 +41,35 @@ pub(super) async fn execute(run: &Run, observed: &Observed, plan: Plan) -> Resul
         }
         _ => Ok(plan.again_after.map_or(Action::Done, Action::RequeueAfter)),
     }
+}
+
+/// That the node is to be given back, and why, at one revision; only while the binding is as it was seen.
+async fn request(
+    run: &Run,
+    binding: &Typed<Binding>,
+    status: BindingStatus,
+    detail: &Detail,
+) -> Result<(), ReconcileError> {
+    let message = format!("node {}: {}", binding.spec.node, status.message);
+    let node = binding.spec.node.clone();
+    let verdict =
+        Verdict { outcome: Outcome::Accepted, message: message.clone(), node, ..Verdict::default() };
+    let draft = run.grounds().decide("Release").verdict(verdict);
+    let draft = status.evidence.iter().cloned().fold(draft, Draft::evidence);
+    let wanted = Typed { status: Some(status), ..binding.clone() };
+    let transaction = run.client().transaction().update_status::<Binding>(&wanted);
+    let decided = draft.into_transaction(transaction, run.client(), detail);
+    match decided.transaction.commit(&decided.options).await {
+        // In a namespace that goes no record can be made, and it must be released all the same.
+        Err(error) if error.is_conflict() => {
+            let api = run.client().api::<Binding>().namespace(run.key().namespace());
+            ensure_status(&api, binding, wanted).await?;
+        }
+        done => drop(done?),
+    }
+    let note = Note::warning(run.reference(), "ReleaseRequested").message(message);
+    run.event(note.decision(decided.name)).await;
+    Ok(())
 }
 
 /// The server knows when it is safe, and says how long to wait if it is not.

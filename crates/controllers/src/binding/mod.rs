@@ -17,6 +17,7 @@ pub use observe::Observed;
 pub use plan::{Plan, Step, plan};
 use setpoint_runtime::cache::{Delta, Key};
 use setpoint_runtime::informer::Selection;
+use setpoint_runtime::recorder::Detail;
 use setpoint_runtime::{Action, Controller, Manager, ReconcileError, Reconciler, Run};
 use setpoint_types::kinds::{Binding, Replica};
 
@@ -29,10 +30,11 @@ pub const NAME: &str = "binding";
 /// Takes nodes back.
 pub struct Releaser {
     caches: observe::Caches,
+    detail: Detail,
 }
 
 /// What it looks at, and what wakes which key.
-pub(crate) fn build(manager: &Manager, _: &Settings) -> Result<Controller, BuildError> {
+pub(crate) fn build(manager: &Manager, settings: &Settings) -> Result<Controller, BuildError> {
     let bindings = manager.informers().cache::<Binding>(Selection::everywhere());
     let replicas = manager.informers().cache::<Replica>(Selection::everywhere());
     let caches = observe::Caches { bindings: bindings.clone(), replicas: replicas.clone() };
@@ -42,7 +44,8 @@ pub(crate) fn build(manager: &Manager, _: &Settings) -> Result<Controller, Build
         let after = delta.after.as_ref().and_then(|entry| entry.metadata().ok());
         after.is_none_or(|metadata| metadata.is_terminating())
     };
-    Ok(Controller::new(NAME, Releaser { caches })
+    let detail = Detail::new(&settings.recorder);
+    Ok(Controller::new(NAME, Releaser { caches, detail })
         .for_kind(&bindings)
         .watches(&replicas, of_replica)
         .only_if(ends)
@@ -62,6 +65,6 @@ impl Reconciler for Releaser {
     }
 
     async fn execute(&self, run: &Run, observed: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
-        execute::execute(run, observed, plan).await
+        execute::execute(run, observed, plan, &self.detail).await
     }
 }

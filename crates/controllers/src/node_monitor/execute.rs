@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use setpoint_client::{Dynamic, Transaction, Typed, WriteOptions};
+use setpoint_client::{Transaction, Typed, WriteOptions};
 use setpoint_runtime::ensure::ensure_status;
-use setpoint_runtime::recorder::{Detail, Note};
+use setpoint_runtime::recorder::{Detail, Draft, Note};
 use setpoint_runtime::{Action, ReconcileError, Reconciler, Run};
-use setpoint_types::kinds::{Binding, Lease, Node, Outcome, Verdict as DecisionVerdict};
+use setpoint_types::kinds::{Binding, BindingState, Lease, Node, Outcome, Verdict as DecisionVerdict};
 use setpoint_types::object::Object;
 use setpoint_types::{KindType, ObjectKey, Revision};
 use tokio::sync::Mutex;
@@ -77,7 +77,7 @@ impl NodeMonitor {
         let Plan { taint, conditions, by_lease, by_node, gives_up, .. } = plan;
         let mut seen = observed.node.clone();
         if let (Some(value), Some(node)) = (taint, &seen) {
-            seen = Some(set_taint(run, node, value).await?);
+            seen = Some(self.set_taint(run, node, value).await?);
         }
         if let (Some(conditions), Some(node)) = (conditions, &seen) {
             let wanted = shown(node, conditions);
@@ -139,36 +139,70 @@ impl NodeMonitor {
                 let wanted = Typed { status: Some(change.status.clone()), ..held.binding.clone() };
                 transaction = transaction.update_status::<Binding>(&wanted);
             }
-            transaction.commit(&WriteOptions::default()).await?;
+            let (transaction, options) = match eviction(run, some) {
+                Some(draft) => {
+                    let decided = draft.into_transaction(transaction, run.client(), &self.detail);
+                    (decided.transaction, decided.options)
+                }
+                None => (transaction, WriteOptions::default()),
+            };
+            transaction.commit(&options).await?;
         }
         Ok(())
     }
+
+    /// The taint of this controller has this value, or is not there, and why, at one revision. Others' taints are theirs.
+    async fn set_taint(
+        &self,
+        run: &Run,
+        node: &Typed<Node>,
+        value: Option<String>,
+    ) -> Result<Typed<Node>, ReconcileError> {
+        let (action, spec) = match &value {
+            Some(value) => {
+                let taint = serde_json::json!({"key": UNREACHABLE, "value": value, "effect": "NoSchedule"});
+                ("Taint", serde_json::json!({"taints": [taint]}))
+            }
+            // What was applied before and is left out now is given up.
+            None => ("Untaint", serde_json::json!({})),
+        };
+        let mut wanted = Object::new(Node::INFO.name, "", &node.metadata.name);
+        wanted.metadata.uid = node.metadata.uid.clone();
+        wanted.spec = spec;
+        let message = value.map_or_else(String::new, |value| format!("no new replicas: {value}"));
+        let verdict = DecisionVerdict {
+            outcome: Outcome::Accepted,
+            message,
+            node: node.metadata.name.clone(),
+            ..DecisionVerdict::default()
+        };
+        let draft = run.grounds().decide(action).verdict(verdict);
+        let transaction = run.client().transaction().apply_dynamic(&wanted, true, false);
+        let decided = draft.into_transaction(transaction, run.client(), &self.detail);
+        let done = decided.transaction.commit(&decided.options).await?;
+        let mut node = node.clone();
+        node.metadata.revision = done.revision;
+        if let Some(Some(written)) = done.results.into_iter().next() {
+            node.metadata = written.object.metadata;
+        }
+        Ok(node)
+    }
+}
+
+/// Why bindings are asked to give their node back, if they are: one record for all of a transaction.
+fn eviction(run: &Run, changes: &[Change]) -> Option<Draft> {
+    let mut leave = changes.iter().filter(|it| it.status.state == BindingState::ReleaseRequested);
+    let first = leave.next()?;
+    let action = if first.status.reason == "Drain" { "Drain" } else { "Evict" };
+    let count = 1 + leave.count();
+    let message = format!("{count} are to leave: {}", first.status.message);
+    let node = run.key().name().to_owned();
+    let verdict = DecisionVerdict { outcome: Outcome::Accepted, message, node, ..DecisionVerdict::default() };
+    let draft = run.grounds().decide(action).verdict(verdict);
+    Some(first.status.evidence.iter().cloned().fold(draft, Draft::evidence))
 }
 
 /// Only while the lease is as it was seen: the proof of everything that follows from it.
 fn if_lease(transaction: Transaction, node: &str, lease: &LeaseSeen) -> Transaction {
     transaction.if_at(&ObjectKey::new(Lease::INFO.name, SYSTEM, lease_of(node)), lease.revision)
-}
-
-/// The taint of this controller has this value, or is not there. Others' taints are theirs.
-async fn set_taint(
-    run: &Run,
-    node: &Typed<Node>,
-    value: Option<String>,
-) -> Result<Typed<Node>, ReconcileError> {
-    let spec = match value {
-        Some(value) => {
-            serde_json::json!({"taints": [{"key": UNREACHABLE, "value": value, "effect": "NoSchedule"}]})
-        }
-        // What was applied before and is left out now is given up.
-        None => serde_json::json!({}),
-    };
-    let mut wanted = Object::new(Node::INFO.name, "", &node.metadata.name);
-    wanted.metadata.uid = node.metadata.uid.clone();
-    wanted.spec = spec;
-    let api = run.client().shaped::<Dynamic>(Node::INFO.name, setpoint_client::Scope::Cluster);
-    let written = api.apply(&wanted, true, &WriteOptions::default()).await?;
-    let mut node = node.clone();
-    node.metadata = written.object.metadata;
-    Ok(node)
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use setpoint_types::kinds::{PlacementPolicySpec, PolicyScope, ReplicaSpec, ReplicaStatus, Stage};
 use setpoint_types::{Revision, Uid};
 
-/// Replicas in scope: those of the version, and the rest.
+/// Replicas in scope: those of the version, and those that are left to the versions before it. What a newer version takes tells nothing
+/// about this one, and is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     pub ours: Share,
@@ -40,12 +41,24 @@ impl Share {
 }
 
 impl Census {
-    /// Counts a replica, if it is in scope.
-    pub fn count(&mut self, policy: &PlacementPolicySpec, replica: &Seen<'_>, activation: Revision) {
+    /// Counts a replica, if it is in scope and no newer version that is in force takes it.
+    pub fn count(
+        &mut self,
+        policy: &PlacementPolicySpec,
+        newer: &[&PlacementPolicySpec],
+        replica: &Seen<'_>,
+        activation: Revision,
+    ) {
         if !is_in_scope(&policy.scope, replica) {
             return;
         }
-        let share = if policy.takes(replica.uid) { &mut self.ours } else { &mut self.rest };
+        let before_us: u32 =
+            newer.iter().filter(|it| is_in_scope(&it.scope, replica)).map(|it| it.weight).sum();
+        let drawn = policy.draw(replica.uid.as_str());
+        if drawn < before_us {
+            return;
+        }
+        let share = if drawn < before_us + policy.weight { &mut self.ours } else { &mut self.rest };
         share.total += 1;
         let status = replica.status;
         let stage = status.map(|status| status.stage).unwrap_or_default();
@@ -100,7 +113,7 @@ mod tests {
             looked_at.map(|revision| Blocked { revision: Revision::new(revision), ..Blocked::default() });
         let status = ReplicaStatus { stage, blocked, ..ReplicaStatus::default() };
         let seen = Seen { namespace, uid: &uid, labels: &labels, spec: &spec, status: Some(&status) };
-        census.count(policy, &seen, Revision::new(10));
+        census.count(policy, &[], &seen, Revision::new(10));
     }
 
     #[test]
@@ -116,6 +129,26 @@ mod tests {
         assert_eq!(census.ours, Share { total: 4, pending: 1, undetermined: 2 });
         assert_eq!(census.rest, Share::default());
         assert!(census.ours.is_over(24) && !census.ours.is_over(25) && census.ours.may_be_over(74));
+    }
+
+    #[test]
+    fn what_a_newer_version_takes_is_not_held_against_this_one() {
+        let of_weight = |weight| PlacementPolicySpec { weight, ..PlacementPolicySpec::default() };
+        let (older, newer) = (of_weight(20), of_weight(50));
+        let (spec, labels) = (ReplicaSpec::default(), BTreeMap::new());
+        let blocked = Some(Blocked { revision: Revision::new(10), ..Blocked::default() });
+        let mut census = Census::default();
+        for number in 0..1_000 {
+            let uid = Uid::new(format!("r{number}"));
+            let stage = if newer.takes(&uid) { Stage::Queued } else { Stage::Serving };
+            let status = ReplicaStatus { stage, blocked: blocked.clone(), ..ReplicaStatus::default() };
+            let seen =
+                Seen { namespace: "n", uid: &uid, labels: &labels, spec: &spec, status: Some(&status) };
+            census.count(&older, &[&newer], &seen, Revision::new(10));
+        }
+        assert_eq!((census.ours.pending, census.rest.pending), (0, 0));
+        let is_about = |share: Share, wanted: u64| share.total.abs_diff(wanted) < 50;
+        assert!(is_about(census.ours, 200) && is_about(census.rest, 300), "{census:?}");
     }
 
     #[test]

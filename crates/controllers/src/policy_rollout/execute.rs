@@ -1,4 +1,4 @@
-//! Carries out what was planned for a version of a policy. Both versions change at one revision, or neither does.
+//! Carries out what was planned for a version of a policy. All versions of a step change at one revision, or none does.
 
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ impl Reconciler for PolicyRollout {
         // Shown first: why a step was made outlives it.
         let api = run.client().api::<PlacementPolicy>();
         let shown = ensure_status(&api, seen, Typed { status: Some(plan.status), ..seen.clone() }).await?;
-        if let Some((mut policy, other)) = stepped(observed, &plan.step) {
+        if let Some((mut policy, others)) = stepped(observed, &plan.step) {
             policy.metadata.revision = shown.revision;
-            self.step(run, &plan.step, &policy, other.as_ref()).await?;
+            self.step(run, &plan.step, &policy, &others).await?;
             return Ok(Action::Done);
         }
         let next = plan.next_ms.map(Duration::from_millis);
@@ -52,7 +52,7 @@ impl PolicyRollout {
         run: &Run,
         step: &Step,
         policy: &Typed<PlacementPolicy>,
-        other: Option<&Typed<PlacementPolicy>>,
+        others: &[Typed<PlacementPolicy>],
     ) -> Result<(), ReconcileError> {
         let (action, message) = match step {
             Step::None => return Ok(()),
@@ -60,7 +60,7 @@ impl PolicyRollout {
             Step::RollBack { message, .. } => ("RollBack", message),
         };
         let mut transaction = run.client().transaction().update::<PlacementPolicy>(policy);
-        if let Some(other) = other {
+        for other in others {
             transaction = transaction.update::<PlacementPolicy>(other);
         }
         let verdict = Verdict { outcome: Outcome::Accepted, message: message.clone(), ..Verdict::default() };

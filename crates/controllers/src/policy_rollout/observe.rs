@@ -6,12 +6,12 @@ use std::time::Duration;
 use setpoint_client::{Client, Holder, Typed};
 use setpoint_runtime::ReconcileError;
 use setpoint_runtime::cache::{Cache, Key};
-use setpoint_types::kinds::{Activation, Binding, Lease, PlacementPolicy, Replica};
+use setpoint_types::kinds::{Activation, Binding, Lease, PlacementPolicy, PlacementPolicySpec, Replica};
 use setpoint_types::{Revision, Timestamp};
 
 use super::census::{Census, Seen};
 use super::gate::{Component, Witness};
-use super::plan::Observed;
+use super::plan::{Observed, newer, settled};
 
 /// What is looked at.
 pub struct Views {
@@ -58,8 +58,12 @@ impl Views {
             let holders = client.leases().holders("").await?;
             observed.components = required.iter().map(|name| self.component(name, &holders)).collect();
         }
+        let since = settled(observed);
+        let in_force = newer(observed).map(|it| it.spec.clone());
+        let in_force: Vec<PlacementPolicySpec> =
+            in_force.filter(|it| it.activation != Activation::Inactive).collect();
+        let newer: Vec<&PlacementPolicySpec> = in_force.iter().collect();
         let spec = &observed.policy.spec;
-        let status = observed.policy.status.clone().unwrap_or_default();
         let replicas = self.replicas.snapshot();
         observed.own = replicas.revision();
         for replica in replicas.iter() {
@@ -77,7 +81,7 @@ impl Views {
                     spec: &replica.spec,
                     status: replica.status.as_ref(),
                 };
-                observed.census.count(spec, &seen, status.activation_revision);
+                observed.census.count(spec, &newer, &seen, since);
             }
         }
         let version = format!("{}/{}", spec.policy, spec.version);

@@ -6,6 +6,7 @@
 //!                  └ failed ──▶ inactive, the version before active ◀────┘
 //! ```
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -56,10 +57,10 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Step {
     None,
-    /// More weight. At 100 the version before goes.
+    /// More weight. At 100 all versions before it go.
     Raise {
         weight: u32,
-        retire: Option<String>,
+        retire: Vec<String>,
         message: String,
     },
     /// This version goes, and the one before it comes back.
@@ -77,6 +78,10 @@ pub fn plan(observed: &Observed, period: Duration) -> Plan {
     let is_new = status.observed_generation != generation;
     status.observed_generation = generation;
     if policy.spec.activation != Activation::Active {
+        if is_new && !status.activation_revision.is_none() {
+            // What it took falls to others: whoever judges those has to know since when.
+            status.activation_revision = policy.metadata.revision;
+        }
         inactive(observed, &mut status);
         return Plan { step: Step::None, status, next_ms: None };
     }
@@ -127,9 +132,7 @@ fn activated(observed: &Observed, status: &mut PlacementPolicyStatus) {
     status.activation_revision = metadata.revision;
     status.activated = Some(observed.now);
     status.observed_by = Vec::new();
-    let before = observed.others.iter().filter(|it| it.spec.activation == Activation::Active);
-    // Of several the one with the most weight is the one that the rest is placed by.
-    match before.max_by_key(|it| (it.spec.weight, it.metadata.name.as_str())) {
+    match heaviest(observed) {
         Some(before) => status.previous_version.clone_from(&before.spec.version),
         // On its way it has replaced that one. Not on its way, it came back alone, and there is nothing to go back to.
         None if find_condition(&status.conditions, GATE).is_some() => {}
@@ -144,7 +147,7 @@ fn activated(observed: &Observed, status: &mut PlacementPolicyStatus) {
 fn rolling(observed: &Observed, mut status: PlacementPolicyStatus, period: Duration) -> Plan {
     let PlacementPolicySpec { gate, weight, .. } = &observed.policy.spec;
     let (generation, now) = (observed.policy.metadata.generation, observed.now);
-    let activation = status.activation_revision;
+    let activation = settled(observed);
     let verdict = judge(gate, activation, &observed.components, &observed.census, observed.own);
     status.observed_by = observed_by(observed, &status.observed_by, activation);
     (status.placed, status.pending) = (observed.placed, pending(&observed.census));
@@ -174,8 +177,8 @@ fn rolling(observed: &Observed, mut status: PlacementPolicyStatus, period: Durat
         }
         Verdict::Good if gate.step > 0 => {
             let weight = weight.saturating_add(gate.step).min(100);
-            let retire = before(observed, &plan.status).filter(|_| weight == 100);
-            let retire = retire.map(|it| it.metadata.name.clone());
+            let retire = older(observed).filter(|it| weight == 100 && is_active(it));
+            let retire = retire.map(|it| it.metadata.name.clone()).collect();
             let message = format!("from {} to {weight} percent", observed.policy.spec.weight);
             plan.step = Step::Raise { weight, retire, message };
         }
@@ -185,9 +188,49 @@ fn rolling(observed: &Observed, mut status: PlacementPolicyStatus, period: Durat
     plan
 }
 
-/// The version that was active before.
+/// Whether schedulers ask the one before the other: what was made later is newer, and of one moment what is named first.
+fn is_newer(one: &Typed<PlacementPolicy>, other: &Typed<PlacementPolicy>) -> bool {
+    let place = |it: &Typed<PlacementPolicy>| (Reverse(it.metadata.created), it.metadata.name.clone());
+    place(one) < place(other)
+}
+
+fn is_active(version: &Typed<PlacementPolicy>) -> bool {
+    version.spec.activation == Activation::Active
+}
+
+/// The versions that take their share before this one.
+pub(super) fn newer(observed: &Observed) -> impl Iterator<Item = &Typed<PlacementPolicy>> {
+    observed.others.iter().filter(|it| is_newer(it, &observed.policy))
+}
+
+/// Those that this one leaves the rest to.
+fn older(observed: &Observed) -> impl Iterator<Item = &Typed<PlacementPolicy>> {
+    observed.others.iter().filter(|it| !is_newer(it, &observed.policy))
+}
+
+/// Since when the version has the share that it has: since it was activated, or a newer one has taken or left some of it. What was seen
+/// before that says nothing about it.
+pub(super) fn settled(observed: &Observed) -> Revision {
+    let own = observed.policy.status.as_ref().map(|it| it.activation_revision).unwrap_or_default();
+    let changed = |it: &Typed<PlacementPolicy>| match &it.status {
+        Some(status) if status.observed_generation == it.metadata.generation => status.activation_revision,
+        // It was changed, and nobody has told of it yet.
+        _ => it.metadata.revision,
+    };
+    newer(observed).map(changed).fold(own, Revision::max)
+}
+
+/// Of several older ones the one with the most weight is the one that the rest is placed by.
+fn heaviest(observed: &Observed) -> Option<&Typed<PlacementPolicy>> {
+    let active = older(observed).filter(|it| is_active(it));
+    active.max_by_key(|it| (it.spec.weight, it.metadata.name.as_str()))
+}
+
+/// The version to go back to: the one that has the rest, else the one that had it. Another may have replaced that since, and then it is
+/// not brought back.
 fn before<'a>(observed: &'a Observed, status: &PlacementPolicyStatus) -> Option<&'a Typed<PlacementPolicy>> {
-    observed.others.iter().find(|it| it.spec.version == status.previous_version)
+    heaviest(observed)
+        .or_else(|| observed.others.iter().find(|it| it.spec.version == status.previous_version))
 }
 
 fn pending(census: &Census) -> u32 {
@@ -219,30 +262,30 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// The specs with the step made, this version's and, if it changes, the other one's.
+/// The specs with the step made: this version's, and those of the others that change with it.
 pub fn stepped(
     observed: &Observed,
     step: &Step,
-) -> Option<(Typed<PlacementPolicy>, Option<Typed<PlacementPolicy>>)> {
-    let other = |name: &str| observed.others.iter().find(|it| it.metadata.name == name).cloned();
+) -> Option<(Typed<PlacementPolicy>, Vec<Typed<PlacementPolicy>>)> {
+    let others = |names: &[String]| -> Vec<Typed<PlacementPolicy>> {
+        observed.others.iter().filter(|it| names.contains(&it.metadata.name)).cloned().collect()
+    };
     let mut policy = observed.policy.clone();
     match step {
         Step::None => None,
         Step::Raise { weight, retire, .. } => {
             policy.spec.weight = *weight;
-            let retired = retire.as_deref().and_then(other).map(|mut it| {
-                it.spec.activation = Activation::Inactive;
-                it
-            });
+            let mut retired = others(retire);
+            retired.iter_mut().for_each(|it| it.spec.activation = Activation::Inactive);
             Some((policy, retired))
         }
         Step::RollBack { to, .. } => {
             policy.spec.activation = Activation::Inactive;
-            let back = other(to).map(|mut it| {
+            let mut back = others(std::slice::from_ref(to));
+            for it in &mut back {
                 it.spec.activation = Activation::Active;
                 it.spec.weight = 100;
-                it
-            });
+            }
             Some((policy, back))
         }
     }

@@ -1,7 +1,7 @@
 //! Whether the ledgers of a quota say what the bindings say. Pure.
 //!
 //! They cannot differ as long as every reservation is made and given back together with its binding. If they do, something was done
-//! beside the API, or is a bug: it is shown, and not mended behind anybody's back.
+//! beside the API, or is a bug: it is shown here, and given back by `reservations`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,14 +6,14 @@
 use futures::stream::{self, StreamExt};
 use setpoint_client::{Transaction, Typed, WriteOptions};
 use setpoint_runtime::ensure::ensure_status;
-use setpoint_runtime::recorder::Note;
+use setpoint_runtime::recorder::{Detail, Draft, Note, WithDecision};
 use setpoint_runtime::{Action, ReconcileError, Run};
-use setpoint_types::kinds::{LastAction, Replica, ReplicaSet};
-use setpoint_types::object::ObjectReference;
+use setpoint_types::kinds::{LastAction, Outcome, Replica, ReplicaSet, Verdict};
+use setpoint_types::object::{Evidence, ObjectReference};
 use setpoint_types::{ObjectKey, Revision};
 
 use super::observe::Observed;
-use super::plan::{NewReplica, Plan, spec_of};
+use super::plan::{NewReplica, Plan, Replacement, spec_of};
 use crate::facts::ReplicaFacts;
 use crate::report;
 
@@ -22,9 +22,14 @@ const CREATES_PER_WRITE: usize = 32;
 /// Transactions at a time.
 const CONCURRENCY: usize = 8;
 
-pub(super) async fn execute(run: &Run, observed: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
+pub(super) async fn execute(
+    run: &Run,
+    observed: &Observed,
+    plan: Plan,
+    detail: &Detail,
+) -> Result<Action, ReconcileError> {
     let mut status = plan.status.clone();
-    let acted = act(run, observed, &plan).await;
+    let acted = act(run, observed, &plan, detail).await;
     match &acted {
         Ok(Some(action)) => status.last_action = Some(action.clone()),
         Ok(None) => {}
@@ -44,18 +49,24 @@ struct Deed {
     verb: &'static str,
     about: String,
     transaction: Transaction,
+    options: WriteOptions,
 }
 
 impl Deed {
     async fn commit(self) -> Result<(&'static str, String, Revision), ReconcileError> {
-        let done = self.transaction.commit(&WriteOptions::default()).await?;
+        let done = self.transaction.commit(&self.options).await?;
         Ok((self.verb, self.about, done.revision))
     }
 }
 
 /// All of it; of what failed the first, of what was done the last.
-async fn act(run: &Run, observed: &Observed, plan: &Plan) -> Result<Option<LastAction>, ReconcileError> {
-    let deeds = deeds(run, observed, plan);
+async fn act(
+    run: &Run,
+    observed: &Observed,
+    plan: &Plan,
+    detail: &Detail,
+) -> Result<Option<LastAction>, ReconcileError> {
+    let deeds = deeds(run, observed, plan, detail);
     let mut writes = stream::iter(deeds.into_iter().map(Deed::commit)).buffer_unordered(CONCURRENCY);
     let (mut last, mut failed) = (None, None);
     while let Some(written) = writes.next().await {
@@ -74,23 +85,42 @@ async fn act(run: &Run, observed: &Observed, plan: &Plan) -> Result<Option<LastA
     failed.map_or(Ok(told), Err)
 }
 
-fn deeds(run: &Run, observed: &Observed, plan: &Plan) -> Vec<Deed> {
+fn deeds(run: &Run, observed: &Observed, plan: &Plan, detail: &Detail) -> Vec<Deed> {
     let begin = || guarded(run, observed);
     let mut deeds = Vec::new();
     for chunk in plan.create.chunks(CREATES_PER_WRITE) {
         let transaction = chunk.iter().fold(begin(), |write, new| write.create(&made(observed, new)));
-        deeds.push(Deed { verb: "EnsureReplica", about: chunk[0].name.clone(), transaction });
+        let options = WriteOptions::default();
+        deeds.push(Deed { verb: "EnsureReplica", about: chunk[0].name.clone(), transaction, options });
     }
     for replaced in &plan.replace {
         let transaction = begin().create(&made(observed, &replaced.new));
         let transaction = delete(transaction, run, observed, &replaced.lost, false);
-        deeds.push(Deed { verb: "EnsureReplacement", about: replaced.new.name.clone(), transaction });
+        let WithDecision { transaction, options, .. } =
+            replacement(run, observed, replaced).into_transaction(transaction, run.client(), detail);
+        let about = replaced.new.name.clone();
+        deeds.push(Deed { verb: "EnsureReplacement", about, transaction, options });
     }
     for doomed in &plan.delete {
         let transaction = delete(begin(), run, observed, &doomed.name, doomed.unchanged);
-        deeds.push(Deed { verb: "EnsureDeleted", about: doomed.name.clone(), transaction });
+        let options = WriteOptions::default();
+        deeds.push(Deed { verb: "EnsureDeleted", about: doomed.name.clone(), transaction, options });
     }
     deeds
+}
+
+/// Why a loss is made good: what was seen of it.
+fn replacement(run: &Run, observed: &Observed, replaced: &Replacement) -> Draft {
+    let message = format!("{} makes good {}", replaced.new.name, replaced.lost);
+    let verdict = Verdict { outcome: Outcome::Accepted, message, ..Verdict::default() };
+    let draft = run.grounds().decide("Replace").verdict(verdict);
+    let Some(lost) = observed.replicas.iter().find(|it| it.name == replaced.lost) else { return draft };
+    draft.evidence(Evidence {
+        signal: "replica".to_owned(),
+        value: format!("{:?} on {:?}", lost.status.stage, lost.status.node),
+        time: run.now(),
+        revision: lost.revision,
+    })
 }
 
 fn guarded(run: &Run, observed: &Observed) -> Transaction {

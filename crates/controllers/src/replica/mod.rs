@@ -23,6 +23,7 @@ pub use plan::{Doomed, NewReplica, Plan, Replacement, plan};
 pub(crate) use repair::{Due, due};
 use setpoint_runtime::cache::{Delta, Key};
 use setpoint_runtime::informer::Selection;
+use setpoint_runtime::recorder::Detail;
 use setpoint_runtime::{Action, Controller, Manager, Predicate, ReconcileError, Reconciler, Run};
 use setpoint_types::kinds::{Binding, PriorityClass, Replica, ReplicaSet};
 pub(crate) use status::{counts, pending};
@@ -37,10 +38,11 @@ pub const NAME: &str = "replica";
 /// Keeps sets at their number.
 pub struct Keeper {
     caches: observe::Caches,
+    detail: Detail,
 }
 
 /// What it looks at, and what wakes which key.
-pub(crate) fn build(manager: &Manager, _: &Settings) -> Result<Controller, BuildError> {
+pub(crate) fn build(manager: &Manager, settings: &Settings) -> Result<Controller, BuildError> {
     let informers = manager.informers();
     let sets = informers.cache::<ReplicaSet>(Selection::everywhere());
     let replicas = informers.cache::<Replica>(Selection::everywhere());
@@ -70,7 +72,8 @@ pub(crate) fn build(manager: &Manager, _: &Settings) -> Result<Controller, Build
         bindings: bindings.clone(),
         classes: classes.clone(),
     };
-    Ok(Controller::new(NAME, Keeper { caches })
+    let detail = Detail::new(&settings.recorder);
+    Ok(Controller::new(NAME, Keeper { caches, detail })
         .for_kind(&sets)
         .watches(&replicas, of_replica)
         .watches(&bindings, of_binding)
@@ -92,6 +95,6 @@ impl Reconciler for Keeper {
     }
 
     async fn execute(&self, run: &Run, observed: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
-        execute::execute(run, observed, plan).await
+        execute::execute(run, observed, plan, &self.detail).await
     }
 }

@@ -5,19 +5,29 @@
 
 use setpoint_client::{Committed, Typed, WriteOptions};
 use setpoint_runtime::ensure::{Adopt, Deletion, Owner, ensure_child, ensure_deleted, ensure_status};
-use setpoint_runtime::recorder::Note;
+use setpoint_runtime::recorder::{Detail, Draft, Note};
 use setpoint_runtime::{Action, ReconcileError, Run};
 use setpoint_types::Revision;
-use setpoint_types::kinds::{LastAction, ReplicaSet, RolloutPhase, RolloutStatus, Workload};
+use setpoint_types::kinds::{
+    LastAction, Outcome, ReplicaSet, RolloutPhase, RolloutStatus, Verdict, Workload,
+};
 use setpoint_types::object::ObjectReference;
 
 use super::observe::Observed;
 use super::plan::{ChangedSet, NewSet, Plan};
 use crate::report;
 
-pub(super) async fn execute(run: &Run, observed: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
+/// Sets that a decision names: there are rarely more than two, and names are long.
+const NAMED_MAX: usize = 3;
+
+pub(super) async fn execute(
+    run: &Run,
+    observed: &Observed,
+    plan: Plan,
+    detail: &Detail,
+) -> Result<Action, ReconcileError> {
     let mut status = plan.status.clone();
-    let acted = act(run, observed, &plan).await;
+    let acted = act(run, observed, &plan, detail).await;
     match &acted {
         Ok(Some(action)) => status.last_action = Some(action.clone()),
         Ok(None) => {}
@@ -53,13 +63,18 @@ async fn tell(run: &Run, observed: &Observed, rollout: &RolloutStatus) {
 }
 
 /// Everything but the status; what was done last.
-async fn act(run: &Run, observed: &Observed, plan: &Plan) -> Result<Option<LastAction>, ReconcileError> {
+async fn act(
+    run: &Run,
+    observed: &Observed,
+    plan: &Plan,
+    detail: &Detail,
+) -> Result<Option<LastAction>, ReconcileError> {
     let mut last = None;
     if let Some(new) = &plan.create {
         last = Some(create(run, observed, new).await?);
     }
     if !plan.change.is_empty() {
-        last = Some(change(run, observed, &plan.change).await?);
+        last = Some(change(run, observed, plan, detail).await?);
     }
     let sets = run.client().api::<ReplicaSet>().namespace(run.key().namespace());
     for set in observed.sets.iter().filter(|set| plan.forget.contains(&set.metadata.name)) {
@@ -86,11 +101,14 @@ async fn create(run: &Run, observed: &Observed, new: &NewSet) -> Result<LastActi
     Ok(done(run, "CreateRevision", object, made.revision))
 }
 
+/// The numbers of all sets, and why, at one revision.
 async fn change(
     run: &Run,
     observed: &Observed,
-    changes: &[ChangedSet],
+    plan: &Plan,
+    detail: &Detail,
 ) -> Result<LastAction, ReconcileError> {
+    let changes = &plan.change;
     let workload = &observed.workload;
     let mut transaction = run.client().transaction().if_at(&workload.key(), workload.metadata.revision);
     let mut about = None;
@@ -108,9 +126,35 @@ async fn change(
         transaction = transaction.update(&wanted);
         about = Some((verb(change), set_reference(set)));
     }
-    let Committed { revision, .. } = transaction.commit(&WriteOptions::default()).await?;
+    let Committed { revision, .. } = match decision(run, observed, plan) {
+        Some(draft) => {
+            let decided = draft.into_transaction(transaction, run.client(), detail);
+            decided.transaction.commit(&decided.options).await?
+        }
+        None => transaction.commit(&WriteOptions::default()).await?,
+    };
     let (verb, object) = about.unwrap_or_default();
     Ok(done(run, verb, object, revision))
+}
+
+/// What is decided about numbers, if any changes: one record for all sets.
+fn decision(run: &Run, observed: &Observed, plan: &Plan) -> Option<Draft> {
+    let changed = || plan.change.iter().filter(|it| it.from != it.replicas);
+    changed().next()?;
+    let is_used = |set: &&Typed<ReplicaSet>| {
+        let next = plan.change.iter().find(|it| it.name == set.metadata.name).map(|it| it.replicas);
+        set.spec.replicas > 0 || next.is_some_and(|next| next > 0)
+    };
+    let action = match plan.status.rollout.phase {
+        RolloutPhase::RollingBack | RolloutPhase::RolledBack => "RollBack",
+        _ if observed.sets.iter().filter(is_used).count() <= 1 => "Scale",
+        _ => "RolloutStep",
+    };
+    let lines =
+        changed().take(NAMED_MAX).map(|it| format!("{} from {} to {}", it.name, it.from, it.replicas));
+    let message = lines.collect::<Vec<_>>().join(", ");
+    let verdict = Verdict { outcome: Outcome::Accepted, message, ..Verdict::default() };
+    Some(run.grounds().decide(action).verdict(verdict))
 }
 
 fn verb(change: &ChangedSet) -> &'static str {

@@ -24,6 +24,7 @@ pub(crate) use revisions::short_name;
 pub use rolling::{Limits, Share};
 use setpoint_runtime::cache::{Cache, Index};
 use setpoint_runtime::informer::Selection;
+use setpoint_runtime::recorder::Detail;
 use setpoint_runtime::{Action, Controller, Manager, ReconcileError, Reconciler, Run};
 use setpoint_types::kinds::{ReplicaSet, Workload};
 
@@ -37,14 +38,16 @@ pub const NAME: &str = "workload";
 pub struct Roller {
     workloads: Cache<Workload>,
     sets: Cache<ReplicaSet>,
+    detail: Detail,
 }
 
 /// What it looks at, and what wakes which key.
-pub(crate) fn build(manager: &Manager, _: &Settings) -> Result<Controller, BuildError> {
+pub(crate) fn build(manager: &Manager, settings: &Settings) -> Result<Controller, BuildError> {
     let workloads = manager.informers().cache::<Workload>(Selection::everywhere());
     let sets = manager.informers().cache::<ReplicaSet>(Selection::everywhere());
     sets.add_index(Index::owner());
-    let roller = Roller { workloads: workloads.clone(), sets: sets.clone() };
+    let detail = Detail::new(&settings.recorder);
+    let roller = Roller { workloads: workloads.clone(), sets: sets.clone(), detail };
     Ok(Controller::new(NAME, roller).for_kind(&workloads).owns(&sets).concurrency(8))
 }
 
@@ -61,6 +64,6 @@ impl Reconciler for Roller {
     }
 
     async fn execute(&self, run: &Run, observed: &Observed, plan: Plan) -> Result<Action, ReconcileError> {
-        execute::execute(run, observed, plan).await
+        execute::execute(run, observed, plan, &self.detail).await
     }
 }

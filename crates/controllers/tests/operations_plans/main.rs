@@ -47,6 +47,7 @@ mod played {
         }
         policy_rollout: crate::policy_rollout::Script {
             gate
+            overlap
             rollback
         }
     }

@@ -102,7 +102,8 @@ impl Script {
             gate,
             ..PlacementPolicySpec::default()
         };
-        let policy = Typed::<PlacementPolicy>::new(name, spec);
+        let mut policy = Typed::<PlacementPolicy>::new(name, spec);
+        policy.metadata.created = Timestamp(START + self.seconds * 1_000 + self.versions.len() as u64);
         self.write(policy, true);
         self.log.push(format!("{name} is at revision {}", self.revision));
     }
@@ -149,19 +150,21 @@ impl Script {
                 self.write(Typed { status: Some(plan.status.clone()), ..policy }, false);
             }
             self.tell(&name);
-            if let Some((policy, other)) = stepped(&observed, &plan.step) {
+            if let Some((policy, others)) = stepped(&observed, &plan.step) {
                 self.write(Typed { status: Some(plan.status), ..policy }, true);
-                let also =
-                    other.as_ref().map(|it| format!(", and {} {:?}", it.metadata.name, it.spec.activation));
-                other.into_iter().for_each(|other| self.write(other, true));
+                let also: String = others
+                    .iter()
+                    .map(|it| format!(", and {} {:?}", it.metadata.name, it.spec.activation))
+                    .collect();
+                for other in others {
+                    if other.spec != self.versions[&other.metadata.name].spec {
+                        self.write(other, true);
+                    }
+                }
                 let spec = &self.versions[&name].spec;
                 self.log.push(format!(
                     "{:>4} s  {name} has weight {} and is {:?}{}, at revision {}",
-                    self.seconds,
-                    spec.weight,
-                    spec.activation,
-                    also.unwrap_or_default(),
-                    self.revision
+                    self.seconds, spec.weight, spec.activation, also, self.revision
                 ));
             }
         }

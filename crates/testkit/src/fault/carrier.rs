@@ -166,8 +166,15 @@ impl Carrier {
         if is_watch && self.faults.wrong().missing_until > Instant::now() {
             return Err(lost());
         }
-        let answer = self.server.clone().oneshot(request).await?;
-        Ok(answer.map(|body| stream::carried(self.clone(), body, is_watch)))
+        if !is_watch {
+            let answer = self.server.clone().oneshot(request).await?;
+            return Ok(answer.map(|body| stream::carried(self.clone(), body, None)));
+        }
+        let (parts, body) = request.into_parts();
+        let message = frames::collect(body).await.map_err(WireError::new)?;
+        let late = self.faults.late(&frames::watched(&message));
+        let answer = self.send(&parts, message).await?;
+        Ok(answer.map(|body| stream::carried(self.clone(), body, Some(late))))
     }
 
     async fn send(&self, parts: &Parts, message: Bytes) -> Answer {

@@ -1,5 +1,6 @@
 //! Which faults are due, and what is wrong at the moment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ struct Inner {
 
 struct State {
     left: Vec<Injection>,
+    /// By kind: how far watches of it are behind, beside what is wrong with all.
+    late: BTreeMap<String, Duration>,
     counts: Counts,
     wrong: Wrong,
     /// The process that was started last.
@@ -76,6 +79,7 @@ impl Faults {
         };
         let state = Mutex::new(State {
             left: plan.0.clone(),
+            late: BTreeMap::new(),
             counts: Counts::default(),
             wrong,
             life: Life::default(),
@@ -95,6 +99,16 @@ impl Faults {
     /// Lets something go wrong now that is not about one write. A crash ends the process that was started last.
     pub fn inject(&self, fault: Fault) {
         self.happen(fault);
+    }
+
+    /// From now on watches of one kind that are opened are behind by so long, and those of other kinds are not.
+    pub fn delay(&self, kind: &str, by: Duration) {
+        self.inner.state.lock().late.insert(kind.to_owned(), by);
+    }
+
+    /// How far a watch of a kind is behind for itself.
+    pub(super) fn late(&self, kind: &str) -> Duration {
+        self.inner.state.lock().late.get(kind).copied().unwrap_or_default()
     }
 
     /// The scenario comes to its k-th step. True if something happened for it.

@@ -48,6 +48,11 @@ pub fn tells_of_change(message: &Bytes) -> bool {
     answer.events.iter().any(|event| matches!(event.r#type(), Type::Added | Type::Modified | Type::Deleted))
 }
 
+/// The kind that a request to watch is about.
+pub fn watched(message: &Bytes) -> String {
+    pb::WatchRequest::decode(message.slice(HEAD.min(message.len())..)).unwrap_or_default().kind
+}
+
 /// A request to get or list that allows any state, as one of this revision. None if it is another.
 pub fn made_older(path: &str, message: &Bytes, revision: Revision) -> Option<Bytes> {
     let older = |at: &mut Option<pb::ReadAt>| {

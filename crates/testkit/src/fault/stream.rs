@@ -1,6 +1,7 @@
 //! What happens to the answers of a stream: they are held, delayed, or lost with the stream.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Frame;
@@ -19,6 +20,8 @@ struct Carried {
     carrier: Carrier,
     server: Body,
     is_watch: bool,
+    /// How far it is behind for itself.
+    late: Duration,
     cuts: [watch::Receiver<u64>; 2],
     /// On the way, each not before its time.
     pieces: VecDeque<(Instant, Piece)>,
@@ -28,10 +31,11 @@ struct Carried {
 
 type Piece = Result<Frame<Bytes>, Status>;
 
-/// The stream as the process gets it.
-pub fn carried(carrier: Carrier, server: Body, is_watch: bool) -> Body {
+/// The stream as the process gets it; of a watch, with how far it is behind for itself.
+pub fn carried(carrier: Carrier, server: Body, watch: Option<Duration>) -> Body {
     let cuts = carrier.faults.cuts();
-    let stream = Carried { carrier, server, is_watch, cuts, pieces: VecDeque::new(), ended: false };
+    let (is_watch, late) = (watch.is_some(), watch.unwrap_or_default());
+    let stream = Carried { carrier, server, is_watch, late, cuts, pieces: VecDeque::new(), ended: false };
     Streamed::body(futures::stream::unfold(Some(stream), |stream: Option<Carried>| async move {
         let mut stream = stream?;
         match stream.next().await? {
@@ -95,7 +99,7 @@ impl Carried {
     }
 
     fn send(&mut self, piece: Piece) {
-        let lag = if self.is_watch { self.carrier.faults.wrong().lag } else { Default::default() };
+        let lag = if self.is_watch { self.carrier.faults.wrong().lag + self.late } else { self.late };
         self.pieces.push_back((Instant::now() + lag, piece));
     }
 }

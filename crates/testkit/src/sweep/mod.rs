@@ -17,7 +17,7 @@ use setpoint_client::Entropy;
 use crate::fault::{At, Counts, Fault, Injection, Plan};
 
 pub use outcome::{Outcome, Problem};
-pub use scenario::{Limits, Scenario};
+pub use scenario::{Limits, Scenario, Violation};
 
 /// Runs a controller with every fault at every write it makes, every change it is told of and every step of the scenario, and
 /// with some of them together. Panics with the smallest plan that shows something wrong, and how to run it again.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::compare::{self, End};
 use super::outcome::{Outcome, Problem, told};
-use super::scenario::{Program, Scenario};
+use super::scenario::{Program, Scenario, Violation};
 use crate::fault::{Faults, Plan};
 use crate::history::{Change, History};
 use crate::world::World;
@@ -212,6 +212,10 @@ fn panicked(error: JoinError) -> Problem {
 }
 
 fn broken(scenario: &Scenario, history: &History) -> Option<Problem> {
+    let violation = scenario.audits.iter().find_map(|audit| audit(history).err());
+    if let Some(Violation { invariant, revision, why }) = violation {
+        return Some(Problem::Broken { invariant, revision, why });
+    }
     for moment in history.moments() {
         for (invariant, check) in &scenario.invariants {
             if let Err(why) = check(&moment) {

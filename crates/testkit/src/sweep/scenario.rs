@@ -7,15 +7,17 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use setpoint_client::{Client, Error};
+use setpoint_types::Revision;
 use setpoint_types::object::Object;
 use tokio_util::sync::CancellationToken;
 
-use crate::history::{Change, Moment, State};
+use crate::history::{Change, History, Moment, State};
 
 pub(super) type Program = Arc<dyn Fn(Client, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 pub(super) type Deed = Arc<dyn Fn(Client) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
 pub(super) type Converged = Arc<dyn Fn(&State) -> Result<(), String> + Send + Sync>;
 pub(super) type Invariant = Arc<dyn Fn(&Moment) -> Result<(), String> + Send + Sync>;
+pub(super) type Audit = Arc<dyn Fn(&History) -> Result<(), Violation> + Send + Sync>;
 pub(super) type Forget = Arc<dyn Fn(&mut Object) -> bool + Send + Sync>;
 pub(super) type Allowed = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 
@@ -32,11 +34,21 @@ pub struct Scenario {
     pub(super) steps: Vec<(String, Deed)>,
     pub(super) converged: Converged,
     pub(super) invariants: Vec<(String, Invariant)>,
+    pub(super) audits: Vec<Audit>,
     pub(super) forgets: Vec<Forget>,
     pub(super) allowed: Vec<Allowed>,
     pub(super) limits: Limits,
     pub(super) replicas: usize,
     pub(super) faulty: usize,
+}
+
+/// What does not hold though it always must.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: String,
+    /// Where it shows first.
+    pub revision: Revision,
+    pub why: String,
 }
 
 /// How far a sweep goes. Times are of the clock that is held: they cost little.
@@ -89,6 +101,7 @@ impl Scenario {
             steps: Vec::new(),
             converged: Arc::new(|_| Ok(())),
             invariants: Vec::new(),
+            audits: Vec::new(),
             forgets: Vec::new(),
             allowed: Vec::new(),
             limits: Limits::default(),
@@ -135,6 +148,16 @@ impl Scenario {
         check: impl Fn(&Moment) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         self.invariants.push((name.into(), Arc::new(check)));
+        self
+    }
+
+    /// The same for what can only be told of a whole history, or is too much to be told of every revision by itself.
+    #[must_use]
+    pub fn audit(
+        mut self,
+        check: impl Fn(&History) -> Result<(), Violation> + Send + Sync + 'static,
+    ) -> Self {
+        self.audits.push(Arc::new(check));
         self
     }
 

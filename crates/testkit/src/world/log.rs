@@ -10,7 +10,7 @@ use setpoint_apiserver::replica::ProposeError;
 use setpoint_apiserver::watch::Hub;
 use setpoint_consensus::Clock;
 use setpoint_store::command::{Command, Proposal, ProposalId};
-use setpoint_store::commit::Commit;
+use setpoint_store::commit::{Commit, Guard};
 use setpoint_store::{Body, ChangeSet, Committed, Entry, MemoryEngine, Position, Rejection, Response, Store};
 use setpoint_types::{NodeId, Revision};
 use tokio::time::Instant;
@@ -35,6 +35,7 @@ struct Written {
     index: u64,
     /// Every revision there was, also those that are compacted.
     journal: Vec<(Instant, Arc<ChangeSet>)>,
+    fenced: u64,
 }
 
 impl Log {
@@ -58,9 +59,14 @@ impl Log {
         outcome.verdicts.into_iter().next().expect("a node is told of its own proposals").1
     }
 
-    /// Everything since the beginning, revision by revision.
-    pub fn journal(&self) -> Vec<Arc<ChangeSet>> {
-        self.written.lock().journal.iter().map(|(_, set)| set.clone()).collect()
+    /// Everything but the first so many revisions.
+    pub fn journal_from(&self, place: usize) -> Vec<Arc<ChangeSet>> {
+        self.written.lock().journal.iter().skip(place).map(|(_, set)| set.clone()).collect()
+    }
+
+    /// How many commits were refused because of their fence.
+    pub fn fenced(&self) -> u64 {
+        self.written.lock().fenced
     }
 
     /// The newest revision of a moment.
@@ -73,10 +79,18 @@ impl Log {
 
 impl Commits for Log {
     fn commit(&self, commit: Commit, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        let is_fence: Vec<bool> = commit.guards.iter().map(|it| matches!(it, Guard::Fence(_))).collect();
         let verdict = match self.apply(Command::Commit(Box::new(commit))) {
             Ok(Response::Commit(committed)) => Ok(committed),
             Ok(other) => unreachable!("not the verdict of a commit: {other:?}"),
-            Err(rejection) => Err(ProposeError::Rejected(rejection).into()),
+            Err(rejection) => {
+                if let Rejection::Guard { index, .. } = &rejection
+                    && is_fence.get(*index) == Some(&true)
+                {
+                    self.written.lock().fenced += 1;
+                }
+                Err(ProposeError::Rejected(rejection).into())
+            }
         };
         Box::pin(std::future::ready(verdict))
     }

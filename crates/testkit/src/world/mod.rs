@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use setpoint_access::Principal;
 use setpoint_client::{Client, ConnectError, Connector, Endpoint, Entropy, Settings, Wire};
 use setpoint_consensus::Clock;
@@ -27,7 +28,7 @@ use tower::ServiceExt;
 pub(crate) use log::Log;
 
 use crate::clock::WallClock;
-use crate::history::{History, State};
+use crate::history::{History, Reader, State};
 
 /// A store with the real semantics, in this process: the server's own services over its own state machine, with tables in
 /// memory and without a cluster. Cheap to clone; clones are the same world.
@@ -53,6 +54,7 @@ struct Inner {
     wire: Wire,
     seed: u64,
     clients: AtomicU64,
+    reader: Mutex<Reader>,
     _stop: DropGuard,
 }
 
@@ -66,7 +68,14 @@ impl World {
         let log = Arc::new(Log::new(WallClock::start()));
         let stop = CancellationToken::new();
         let wire = services::start(&log, Entropy::seeded(seed), &stop);
-        let inner = Inner { log, wire, seed, clients: AtomicU64::new(0), _stop: stop.drop_guard() };
+        let inner = Inner {
+            log,
+            wire,
+            seed,
+            clients: AtomicU64::new(0),
+            reader: Mutex::default(),
+            _stop: stop.drop_guard(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -137,12 +146,24 @@ impl World {
 
     /// Everything that ever happened, also what is compacted.
     pub fn history(&self) -> History {
-        History::of(&self.inner.log.journal())
+        self.read_on(Reader::history)
     }
 
     /// All objects as they are now.
     pub fn state(&self) -> State {
-        self.history().last()
+        self.read_on(Reader::state)
+    }
+
+    /// How many commits were refused because the fence they carried was no longer in force.
+    pub fn fenced(&self) -> u64 {
+        self.inner.log.fenced()
+    }
+
+    fn read_on<T>(&self, answer: impl FnOnce(&Reader) -> T) -> T {
+        let mut reader = self.inner.reader.lock();
+        let news = self.inner.log.journal_from(reader.read());
+        reader.read_on(&news);
+        answer(&reader)
     }
 }
 

@@ -9,7 +9,7 @@ use setpoint_types::kinds::{
 use setpoint_types::object::find_condition;
 
 use super::rollouts::{create, forget_the_way, patch};
-use super::rules::{generations_are_true, lives};
+use super::rules::{generations_are_true, lives, watched};
 use super::{hands, limits, run};
 
 fn batch(command: &str, completions: u32, backoff_limit: u32) -> Typed<Workload> {
@@ -74,7 +74,7 @@ fn every_completion_succeeds_once() {
         .invariant("K4: generations", generations_are_true)
         .may_differ(forget_the_way)
         .limits(limits(2));
-    sweep(&scenario);
+    sweep(&watched(scenario));
 }
 
 #[test]
@@ -99,5 +99,5 @@ fn too_many_failures_end_it_until_more_are_allowed() {
         .invariant("K5: once", no_work_is_done_twice)
         .may_differ(forget_the_way)
         .limits(limits(2));
-    sweep(&scenario);
+    sweep(&watched(scenario));
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::hands;
 use super::repairs::{is_repaired, repair};
 use super::rollouts::{create, patch, workload};
-use super::rules::{lives, one_replacement};
+use super::rules::{lives, one_replacement, watched};
 
 /// No more copies run, or may run, than were asked for.
 fn no_fourth_copy(moment: &Moment) -> Result<(), String> {
@@ -138,6 +138,6 @@ fn three_events_of_one_loss_are_one_repair() {
             .converged(is_repaired)
             .invariant("K2: one replacement", one_replacement)
             .invariant("no fourth copy", no_fourth_copy);
-    let outcome = replay(&scenario, "no faults");
+    let outcome = replay(&watched(scenario), "no faults");
     assert!(outcome.problem.is_none(), "{:?}\n{}", outcome.problem, outcome.tale());
 }

@@ -7,6 +7,7 @@ use setpoint_types::kinds::{
 };
 
 use super::rollouts::workload;
+use super::rules::watched;
 use super::{limits, run};
 
 async fn make(client: &Client, namespace: &str, name: &str) -> Result<(), Error> {
@@ -87,5 +88,5 @@ fn parts_go_after_their_owners_and_nobody_else() {
         .converged(nothing_is_left)
         .invariant("K6: nobody else goes", nobody_else_goes)
         .limits(limits(2));
-    sweep(&scenario);
+    sweep(&watched(scenario));
 }

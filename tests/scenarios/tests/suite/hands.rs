@@ -131,8 +131,12 @@ async fn release(client: &Client, replica: &Typed<Replica>) -> Result<(), Error>
     if let Some(mut binding) = bindings.find(name).await?
         && binding.spec.replica_uid == replica.metadata.uid
     {
-        let before = binding.status.take().unwrap_or_default();
+        let mut before = binding.status.take().unwrap_or_default();
         if before.state != BindingState::Released {
+            // First that nothing runs any more, then that the node is free.
+            before.stopped = before.stopped.or(Some(now()));
+            binding.status = Some(before.clone());
+            binding = bindings.update_status(&binding, &WriteOptions::default()).await?.object;
             let revision = binding.metadata.revision;
             binding.status = Some(BindingStatus {
                 state: BindingState::Released,

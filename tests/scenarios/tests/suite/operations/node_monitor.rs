@@ -9,7 +9,10 @@ use setpoint_controllers::settings::Settings;
 use setpoint_testkit::{Limits, Moment, Scenario, State, sweep};
 use setpoint_types::kinds::{Binding, BindingState, BindingStatus, Lease, Node};
 
-use crate::stage::{Agents, bound, condition, edit, namespace, node, only_conditions, run, workload};
+use crate::operations::stage::{
+    Agents, bound, condition, edit, namespace, node, only_conditions, run, workload,
+};
+use crate::rules::watched;
 
 fn is_held(state: &State, node: &str) -> bool {
     let lease = state.one::<Lease>(SYSTEM, &lease_of(node));
@@ -89,7 +92,7 @@ fn nobody_is_given_up_who_is_heard() {
         .step("a1 falls silent", move |_| {
             dies.kill("a1");
             async {
-                tokio::time::sleep(crate::stage::TTL).await;
+                tokio::time::sleep(crate::operations::stage::TTL).await;
                 Ok(())
             }
         })
@@ -113,5 +116,5 @@ fn nobody_is_given_up_who_is_heard() {
         })
         .invariant("the lease of a node that is called unknown is not held", evidence_holds)
         .limits(Limits { places_max: 2, drawn: 2, quiet: Duration::from_secs(120), ..Limits::default() });
-    sweep(&scenario);
+    sweep(&watched(scenario));
 }

@@ -11,7 +11,7 @@ use setpoint_types::kinds::{Binding, BindingState, Lease, Node};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{Agents, TTL, bound, condition, namespace, node, run, until, workload};
+use crate::operations::stage::{Agents, TTL, bound, condition, namespace, node, run, until, workload};
 
 /// A fleet with an agent each, and a replica on each node.
 async fn fleet(world: &World, agents: &Agents, zones: &[(&str, usize)]) {

@@ -1,10 +1,13 @@
 //! The quota controller through every fault: what a quota shows is what the ledgers of its namespace say, and a leak is named.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use setpoint_client::{Bind, BindGroup, Client, Error, Typed, WriteOptions};
+use setpoint_client::{Bind, BindGroup, Client, Error, Patch, PatchOptions, Typed, WriteOptions};
 use setpoint_controllers::node_monitor::SYSTEM;
 use setpoint_controllers::quota::NAME;
+use setpoint_controllers::reservations;
+use setpoint_controllers::reservations::settings::ReservationsSettings;
 use setpoint_controllers::settings::Settings;
 use setpoint_testkit::{Limits, Scenario, State, sweep};
 use setpoint_types::ObjectKey;
@@ -14,7 +17,8 @@ use setpoint_types::kinds::{
 use setpoint_types::object::{Condition, ConditionStatus};
 use setpoint_types::quantity::Amounts;
 
-use crate::stage::{Agents, condition, namespace, run, template};
+use crate::operations::stage::{Agents, condition, namespace, run, template};
+use crate::rules::nothing_is_left;
 
 fn cpu(amount: i64) -> Amounts {
     [("cpu".to_owned(), amount)].into_iter().collect()
@@ -68,8 +72,10 @@ async fn bind(client: Client, name: &str, amount: i64) -> Result<(), Error> {
     Ok(())
 }
 
-/// A binding is torn out by force, as nobody should: what it has reserved stays.
+/// A binding is torn out by force, past its finalizer, as nobody should: what it has reserved stays.
 async fn tear_out(client: Client, name: &str) -> Result<(), Error> {
+    let freed = Patch::Merge(serde_json::json!({"metadata": {"finalizers": null}}));
+    client.api::<Binding>().patch(name, &freed, &PatchOptions::default()).await?;
     let key = ObjectKey::new("Binding", "default", name);
     client.transaction().delete(&key, None, None).commit(&WriteOptions::default()).await.map(drop)
 }
@@ -92,6 +98,29 @@ fn converged(state: &State) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("shown is {:?}", status.conditions)),
     }
+}
+
+/// The sweeper finds what is reserved for nobody, by its owner, and gives it back; what bindings have reserved stays.
+#[test]
+fn what_is_reserved_for_nobody_is_given_back() {
+    let agents = Agents::default();
+    let settings =
+        || Settings { reservations: ReservationsSettings { every_seconds: 30 }, ..Settings::default() };
+    let scenario = Scenario::new(move |client, stop| run(client, stop, &[reservations::NAME], settings()))
+        .setup(move |client| set_up(client, agents.clone()))
+        .step("something is bound", |client| bind(client, "first", 300))
+        .step("something else is bound", |client| bind(client, "second", 100))
+        .step("a binding is torn out", |client| tear_out(client, "second"))
+        .converged(|state| {
+            let held = state.all::<Binding>().len();
+            let owners: BTreeSet<&str> = state.reservations().map(|it| it.1).collect();
+            if owners.len() != held {
+                return Err(format!("{owners:?} have reserved something, and there are {held} bindings"));
+            }
+            nothing_is_left(state)
+        })
+        .limits(Limits { places_max: 2, drawn: 2, quiet: Duration::from_secs(120), ..Limits::default() });
+    sweep(&scenario);
 }
 
 #[test]

@@ -6,4 +6,4 @@ mod node_monitor;
 mod policy_rollout;
 mod quota;
 mod silence;
-mod stage;
+pub mod stage;

@@ -7,15 +7,19 @@ use serde_json::json;
 use setpoint_client::{Client, Error, Typed, WriteOptions};
 use setpoint_controllers::autoscaler::NAME;
 use setpoint_controllers::settings::Settings;
-use setpoint_testkit::{Limits, Scenario, State, World, sweep};
+use setpoint_testkit::{Faults, Limits, Plan, Scenario, State, World, sweep};
 use setpoint_types::kinds::{
     Autoscaler, AutoscalerSpec, Metric, MetricType, PendingReason, Quota, QuotaSpec, ScaleTarget, Workload,
 };
 use setpoint_types::object::Object;
+use setpoint_types::quantity::Amounts;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{condition, follow, only_conditions, patch, run, unsized_workload, until};
+use crate::fleet::{Fleet, Shape};
+use crate::operations::stage::{condition, follow, only_conditions, patch, run, unsized_workload, until};
+use crate::rules::{audit, watched};
+use crate::whole::{controllers, scheduler};
 
 const DAY: u32 = 86_400;
 
@@ -100,7 +104,7 @@ fn the_number_follows_what_is_reported() {
         // Somebody else's status: it is written whenever the number changes.
         .may_write(|change| change.key.kind == "Workload")
         .limits(Limits { places_max: 2, drawn: 2, quiet: Duration::from_secs(120), ..Limits::default() });
-    sweep(&scenario);
+    sweep(&watched(scenario));
 }
 
 /// Says what the pending replicas of the workload wait for, found at a revision.
@@ -154,6 +158,64 @@ async fn pending_after_a_rollback_the_number_waits_for_a_reason_it_can_believe()
     pend(&client, 0, PendingReason::Quota, 0).await;
     report(&client, 80).await.expect("a report");
     until("eight", || replicas(&world.state()) == 8).await;
+}
+
+/// The same in a whole cluster: six of eight serve after a policy was taken back, two wait for the quota, and the scheduler sees quotas twenty
+/// seconds late. That it is behind shows in the revisions; nobody adds capacity because of it, and nobody has to do anything.
+#[tokio::test(start_paused = true)]
+async fn pending_after_a_rollback_the_lag_of_the_scheduler_shows_and_passes() {
+    let behind = Duration::from_secs(20);
+    let (world, fleet) = (World::new(), Fleet::default());
+    let client = world.client_as("author");
+    fleet.begin(&client).await.expect("a namespace");
+    for (name, zone) in [("a1", "a"), ("b1", "b"), ("c1", "c")] {
+        fleet.add(Shape::new(name, zone, 8_000));
+    }
+    let cpu = |amount| -> Amounts { [("cpu".to_owned(), amount)].into_iter().collect() };
+    let quota = Typed::<Quota>::new("risk", QuotaSpec { limits: cpu(6_000), ..QuotaSpec::default() });
+    client.api::<Quota>().create(&quota, &WriteOptions::default()).await.expect("a quota");
+    tokio::spawn(controllers(world.client_as("controller"), CancellationToken::new()));
+    let faults = Faults::new(&world, &Plan::default());
+    faults.delay("Quota", behind);
+    let process = faults.process("scheduler");
+    tokio::spawn(scheduler(process.client(), CancellationToken::new()));
+    let mut web = Object::new("Workload", "default", "web");
+    web.spec = json!({"template": {"command": ["serve"], "resources": {"cpu": "1"}}});
+    client.dynamic("Workload", client.home()).create(&web, &WriteOptions::default()).await.expect("web");
+    autoscaler(&client, DAY).await.expect("an autoscaler");
+    report(&client, 80).await.expect("a report");
+    let status =
+        || world.state().one::<Workload>("default", "web").and_then(|it| it.status).unwrap_or_default();
+    let waits = || status().pending_reasons.into_iter().find(|it| it.reason == PendingReason::Quota);
+    until("six of eight serve, and two wait for the quota", || {
+        replicas(&world.state()) == 8
+            && status().replicas.serving == 6
+            && waits().is_some_and(|it| it.count == 2)
+    })
+    .await;
+    for (version, weight) in [("v4", 100), ("v5", 20)] {
+        let spec = json!({"policy": "risk", "version": version, "weight": weight, "activation": "Active"});
+        let mut policy = Object::new("PlacementPolicy", "", format!("risk-{version}"));
+        policy.spec = spec;
+        let api = client.dynamic("PlacementPolicy", setpoint_client::Scope::Cluster);
+        api.create(&policy, &WriteOptions::default()).await.expect("a policy");
+    }
+    patch(&client, "PlacementPolicy", "risk-v5", json!({"spec": {"activation": "Inactive"}}), false)
+        .await
+        .expect("the rollback");
+    report(&client, 100).await.expect("a report");
+    until("more would not help", || shown(&world, "Limited").starts_with("True")).await;
+    // The quota has room again, and whoever decides about nodes does not know it yet.
+    let found_at = waits().expect("they wait").revision;
+    patch(&client, "Quota", "risk", json!({"spec": {"limits": {"cpu": "8"}}}), false).await.expect("a quota");
+    let (raised, since) = (world.revision(), tokio::time::Instant::now());
+    sleep(behind - Duration::from_secs(2)).await;
+    assert!(found_at < raised, "what is known of the quota is of {found_at}, and it is at {raised}");
+    assert_eq!((status().replicas.serving, replicas(&world.state())), (6, 8), "nobody adds to it");
+    assert_eq!(shown(&world, "Limited"), "True StaleReason");
+    until("eight serve by themselves", || status().replicas.serving == 8).await;
+    assert!(since.elapsed() >= behind, "it was seen late");
+    audit(&world.history()).expect("everything holds at every revision");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,34 @@
+//! F11: what carries an operation id is done once, however often it was sent.
+//!
+//! Leases are left out: one Acquire that waits is its place in the queue first, and then the hold; that it holds once is F1.
+
+use std::collections::BTreeMap;
+
+use setpoint_testkit::{Entry, State};
+use setpoint_types::Revision;
+
+use super::Rule;
+
+#[derive(Default)]
+pub struct OneRevision {
+    /// At which revision, and what was told of it.
+    seen: BTreeMap<String, (Revision, String)>,
+}
+
+impl Rule for OneRevision {
+    fn name(&self) -> &'static str {
+        "F11: an operation id is one revision"
+    }
+
+    fn see(&mut self, entry: &Entry, _: &State) -> Result<(), String> {
+        for change in entry.changes.iter().filter(|it| it.key.kind != "Lease") {
+            let Some(operation) = &change.author.operation else { continue };
+            let told = format!("{} by {}", change.key, change.author.principal);
+            let first = self.seen.entry(operation.clone()).or_insert((entry.revision, told.clone()));
+            if first.0 != entry.revision {
+                return Err(format!("{operation} was done at {} ({}), and again ({told})", first.0, first.1));
+            }
+        }
+        Ok(())
+    }
+}
