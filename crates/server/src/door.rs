@@ -156,7 +156,7 @@ impl Door {
     /// Without waiting to fill packets: that would cost a conversation of small messages tens of milliseconds.
     pub fn guests(self, encrypted: bool) -> impl Stream<Item = io::Result<Guest>> {
         let asked = Asked { bytes: GREETING_BYTES, turns: if encrypted { HANDSHAKE_TURNS } else { 0 } };
-        stream::unfold(self, async move |mut door| {
+        stream::unfold(self, move |mut door| async move {
             let (guest, _) = door.next(asked).await;
             if let Err(error) = guest.socket.set_nodelay(true) {
                 tracing::debug!(%error, "a connection waits to fill its packets");
