@@ -39,6 +39,9 @@ pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 const GREETING_BYTES: usize = 24;
 /// The shortest request of HTTP/1 begins with `GET / HTTP/1.1`.
 const HTTP_GREETING_BYTES: usize = 14;
+/// What we say in turns before a connection is encrypted: our part of the agreement on keys, and then that it stands, with the
+/// settings of HTTP/2. A client that goes on has settings to acknowledge. (One that has to say hello twice is believed a turn early.)
+const HANDSHAKE_TURNS: usize = 2;
 /// Between two attempts while the system can open nothing.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -110,7 +113,7 @@ impl Door {
     }
 
     /// The next connection that finds a place.
-    pub async fn next(&mut self, greeting_bytes: usize) -> (Guest, SocketAddr) {
+    pub async fn next(&mut self, asked: Asked) -> (Guest, SocketAddr) {
         loop {
             let (socket, address) = match self.socket.accept().await {
                 Ok(accepted) => accepted,
@@ -126,7 +129,7 @@ impl Door {
             match place.grow() {
                 Ok(()) => {
                     let until = Box::pin(sleep(self.patience));
-                    let greeting = Some(Greeting { missing: greeting_bytes, until });
+                    let greeting = Some(Greeting { missing: asked, answered: false, until });
                     return (Guest { socket, greeting, _place: place }, address);
                 }
                 Err(full) => {
@@ -151,9 +154,10 @@ impl Door {
     }
 
     /// Without waiting to fill packets: that would cost a conversation of small messages tens of milliseconds.
-    pub fn guests(self) -> impl Stream<Item = io::Result<Guest>> {
-        stream::unfold(self, async |mut door| {
-            let (guest, _) = door.next(GREETING_BYTES).await;
+    pub fn guests(self, encrypted: bool) -> impl Stream<Item = io::Result<Guest>> {
+        let asked = Asked { bytes: GREETING_BYTES, turns: if encrypted { HANDSHAKE_TURNS } else { 0 } };
+        stream::unfold(self, move |mut door| async move {
+            let (guest, _) = door.next(asked).await;
             if let Err(error) = guest.socket.set_nodelay(true) {
                 tracing::debug!(%error, "a connection waits to fill its packets");
             }
@@ -176,7 +180,7 @@ impl axum::serve::Listener for Door {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Guest, SocketAddr) {
-        self.next(HTTP_GREETING_BYTES).await
+        self.next(Asked { bytes: HTTP_GREETING_BYTES, turns: 0 }).await
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -192,10 +196,33 @@ pub struct Guest {
     _place: Share,
 }
 
+/// What is asked of a connection at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub bytes: usize,
+    /// How often it has to go on after something we said. Its hello alone has all the bytes of an encrypted connection, and it
+    /// could be silent from then on.
+    pub turns: usize,
+}
+
 /// What a connection has to say before its time is up.
 struct Greeting {
-    missing: usize,
+    missing: Asked,
+    /// We said something since it last did.
+    answered: bool,
     until: Pin<Box<Sleep>>,
+}
+
+impl Greeting {
+    /// True when nothing is missing any more.
+    fn hear(&mut self, bytes: usize) -> bool {
+        let Asked { bytes: missing, turns } = &mut self.missing;
+        *missing = missing.saturating_sub(bytes);
+        if bytes > 0 && std::mem::take(&mut self.answered) {
+            *turns = turns.saturating_sub(1);
+        }
+        (*missing, *turns) == (0, 0)
+    }
 }
 
 impl Connected for Guest {
@@ -215,8 +242,7 @@ impl AsyncRead for Guest {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(cx, buffer);
         let Some(greeting) = &mut self.greeting else { return read };
-        greeting.missing = greeting.missing.saturating_sub(buffer.filled().len() - before);
-        if greeting.missing == 0 {
+        if greeting.hear(buffer.filled().len() - before) {
             self.greeting = None;
         } else if read.is_pending() && greeting.until.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -225,9 +251,20 @@ impl AsyncRead for Guest {
     }
 }
 
+impl Guest {
+    /// Takes note of what we say.
+    fn said(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let (Some(greeting), Poll::Ready(Ok(1..))) = (&mut self.greeting, &written) {
+            greeting.answered = true;
+        }
+        written
+    }
+}
+
 impl AsyncWrite for Guest {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        self.said(written)
     }
 
     fn poll_write_vectored(
@@ -235,7 +272,8 @@ impl AsyncWrite for Guest {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, pieces)
+        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, pieces);
+        self.said(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -257,6 +295,10 @@ mod tests {
 
     use super::*;
 
+    const ANY: Asked = Asked { bytes: 1, turns: 0 };
+    const PLAIN: Asked = Asked { bytes: GREETING_BYTES, turns: 0 };
+    const ENCRYPTED: Asked = Asked { bytes: GREETING_BYTES, turns: HANDSHAKE_TURNS };
+
     #[test]
     fn every_door_has_a_share_and_something_is_kept() {
         assert!(Shares::of(DESCRIPTORS_MIN - 1).is_err());
@@ -273,9 +315,9 @@ mod tests {
         let (address, refusals) = (socket.local_addr().expect("an address"), Refusals::default());
         let mut door = Door::new("client", socket, 1, &refusals);
         let first = TcpStream::connect(address).await.expect("connected");
-        let (guest, _) = door.next(1).await;
+        let (guest, _) = door.next(ANY).await;
         let mut second = TcpStream::connect(address).await.expect("connected");
-        let waiting = tokio::spawn(async move { door.next(1).await });
+        let waiting = tokio::spawn(async move { door.next(ANY).await });
         assert_eq!(second.read(&mut [0]).await.unwrap_or(0), 0, "it is closed");
         assert_eq!(refusals.0.get_or_create(&[("listener", "client")]).get(), 1);
         drop((first, guest));
@@ -291,16 +333,45 @@ mod tests {
         door.patience = Duration::from_millis(20);
         let mut connection = TcpStream::connect(address).await.expect("connected");
         connection.write_all(&[b'P'; GREETING_BYTES - 1]).await.expect("sent");
-        let (mut guest, _) = door.next(GREETING_BYTES).await;
+        let (mut guest, _) = door.next(PLAIN).await;
         guest.read_exact(&mut [0; GREETING_BYTES - 1]).await.expect("received");
         let silence = guest.read(&mut [0]).await.expect_err("its time is up");
         assert_eq!(silence.kind(), io::ErrorKind::TimedOut);
 
         let mut connection = TcpStream::connect(address).await.expect("connected");
         connection.write_all(&[b'P'; GREETING_BYTES]).await.expect("sent");
-        let (mut guest, _) = door.next(GREETING_BYTES).await;
+        let (mut guest, _) = door.next(PLAIN).await;
         guest.read_exact(&mut [0; GREETING_BYTES]).await.expect("received");
         assert!(guest.greeting.is_none(), "nothing is asked of it any more");
+    }
+
+    #[tokio::test]
+    async fn who_is_silent_after_a_handshake_does_not_stay_and_who_goes_on_does() {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = socket.local_addr().expect("an address");
+        let mut door = Door::new("client", socket, 8, &Refusals::default());
+        for goes_on in [false, true] {
+            door.patience = Duration::from_secs(if goes_on { 60 } else { 1 });
+            let mut connection = TcpStream::connect(address).await.expect("connected");
+            let (mut guest, _) = door.next(ENCRYPTED).await;
+            // A hello, in two pieces, and the end of the handshake.
+            for said in [&[22; GREETING_BYTES][..], &[22; 200], &[23; 80]] {
+                connection.write_all(said).await.expect("sent");
+                guest.read_exact(&mut vec![0; said.len()]).await.expect("received");
+                assert!(guest.greeting.is_some(), "nothing but a handshake so far");
+                if said.len() != GREETING_BYTES {
+                    guest.write_all(b"!").await.expect("answered");
+                }
+            }
+            if goes_on {
+                connection.write_all(b"?").await.expect("sent");
+                guest.read_exact(&mut [0]).await.expect("received");
+                assert!(guest.greeting.is_none(), "nothing is asked of it any more");
+            } else {
+                let silence = guest.read(&mut [0]).await.expect_err("its time is up");
+                assert_eq!(silence.kind(), io::ErrorKind::TimedOut);
+            }
+        }
     }
 
     #[tokio::test]
@@ -311,10 +382,10 @@ mod tests {
         let (mut connections, mut guests) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             connections.push(TcpStream::connect(("127.0.0.1", port)).await.expect("connected"));
-            guests.push(door.next(1).await);
+            guests.push(door.next(ANY).await);
         }
         let mut fourth = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
-        let waiting = tokio::spawn(async move { door.next(1).await });
+        let waiting = tokio::spawn(async move { door.next(ANY).await });
         assert_eq!(fourth.read(&mut [0]).await.unwrap_or(0), 0, "it is closed");
         let other = tokio::net::TcpSocket::new_v4().expect("a socket");
         other.bind("127.0.0.2:0".parse().expect("an address")).expect("loopback has many");

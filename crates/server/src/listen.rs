@@ -233,7 +233,7 @@ pub async fn serve_peers(
 
 fn connections(door: Door, encrypted: bool) -> impl Stream<Item = io::Result<Gathering<Guest>>> {
     let gathering = if encrypted { Gathering::passing } else { Gathering::new };
-    door.guests().map(move |guest| guest.map(gathering))
+    door.guests(encrypted).map(move |guest| guest.map(gathering))
 }
 
 fn with_tls(server: Server, tls: Option<ServerTlsConfig>) -> Result<Server, tonic::transport::Error> {

@@ -6,7 +6,7 @@
 use bytes::{BufMut, Bytes};
 use setpoint_types::Timestamp;
 
-use crate::codec::{put_bytes, read_bool, read_string};
+use crate::codec::{put_bytes, read_bool, read_string, skip_bytes};
 use crate::hold::{Epoch, Fence, LeaseName};
 use crate::varint::{get_varint, put_varint};
 
@@ -51,6 +51,18 @@ impl Author {
     pub(crate) fn put_stamped(&self, out: &mut impl BufMut) {
         put_varint(out, self.time.0);
         self.put(out);
+    }
+
+    /// Passes over what `put_stamped` wrote, for whoever only wants what is behind it.
+    pub(crate) fn skip_stamped(input: &mut Bytes) -> Option<()> {
+        get_varint(input)?;
+        let fenced = read_bool(input)?;
+        let texts = if fenced { 6 } else { 4 };
+        (0..texts).try_for_each(|_| skip_bytes(input))?;
+        if fenced {
+            get_varint(input)?;
+        }
+        Some(())
     }
 
     pub(crate) fn read_stamped(input: &mut Bytes) -> Option<Self> {

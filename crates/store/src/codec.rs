@@ -364,6 +364,11 @@ pub(crate) fn read_bytes(input: &mut Bytes) -> Option<Bytes> {
     (length <= input.len()).then(|| input.split_to(length))
 }
 
+pub(crate) fn skip_bytes(input: &mut Bytes) -> Option<()> {
+    let length = usize::try_from(get_varint(input)?).ok()?;
+    (length <= input.len()).then(|| input.advance(length))
+}
+
 pub(crate) fn read_string(input: &mut Bytes) -> Option<String> {
     String::from_utf8(read_bytes(input)?.to_vec()).ok()
 }

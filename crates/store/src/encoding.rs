@@ -35,6 +35,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use setpoint_types::{KeyRange, LeaseId, NodeId, Revision, Timestamp};
 
 use crate::author::Author;
+use crate::codec::skip_bytes;
 use crate::index::KeyState;
 use crate::varint::{get_varint, put_varint, unzigzag, zigzag};
 
@@ -196,6 +197,34 @@ impl Record {
 
     pub fn decode(mut row: Bytes) -> Result<Self, Damaged> {
         Self::read(&mut row).ok_or(Damaged { what: "record" })
+    }
+
+    /// The value alone, which most reads want and nothing else; none if the record is of a delete.
+    pub fn value(mut row: Bytes) -> Result<Option<Bytes>, Damaged> {
+        Self::read_value(&mut row).ok_or(Damaged { what: "record" })
+    }
+
+    fn read_value(row: &mut Bytes) -> Option<Option<Bytes>> {
+        let authored = match row.try_get_u8().ok()? {
+            FORMAT => false,
+            FORMAT_AUTHORED => true,
+            _ => return None,
+        };
+        let kind = row.try_get_u8().ok()?;
+        get_varint(row)?;
+        get_varint(row)?;
+        skip_bytes(row)?;
+        if authored {
+            Author::skip_stamped(row)?;
+        }
+        match kind {
+            PUT => {
+                (0..3).try_for_each(|_| get_varint(row).map(drop))?;
+                Some(Some(std::mem::take(row)))
+            }
+            TOMBSTONE => Some(None),
+            _ => None,
+        }
     }
 
     /// What a record says about its key, without its value: enough to delete what it made superfluous.
@@ -420,6 +449,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::hold::{Epoch, Fence, LeaseName};
+
+    fn value_of(record: &Record) -> Option<Bytes> {
+        match &record.change {
+            Change::Put { value, .. } => Some(value.clone()),
+            Change::Delete => None,
+        }
+    }
 
     proptest! {
         #[test]
@@ -453,13 +490,16 @@ mod tests {
             let replaced = replaced.map(|(revision, sub)| RecordId { revision: Revision::new(revision), sub });
             let put = Change::Put { value: value.into(), created: Revision::new(created), version, lease: LeaseId(lease) };
             let author = Author { principal: "user:jane".to_owned(), time: Timestamp(version), ..Author::default() };
-            for (change, author) in [(put.clone(), None), (Change::Delete, None), (put, Some(author.clone())), (Change::Delete, Some(author))] {
+            let fence = Some(Fence { lease: LeaseName::new("ns", "leader"), epoch: Epoch(version) });
+            let fenced = Author { fence, ..author.clone() };
+            for (change, author) in [(put.clone(), None), (Change::Delete, None), (put.clone(), Some(author)), (put, Some(fenced.clone())), (Change::Delete, Some(fenced))] {
                 let author = author.map(Arc::new);
                 let record = Record { key: key.clone().into(), replaced, change, author };
                 let row = record.encode();
                 let outline =
                     Outline { key: &key, replaced, deleted: record.change == Change::Delete };
                 prop_assert_eq!(Record::outline(&row), Ok(outline));
+                prop_assert_eq!(Record::value(row.clone().into()), Ok(value_of(&record)));
                 prop_assert_eq!(Record::decode(row.clone().into()), Ok(record));
                 for cut in 0..(key.len() + 4).min(row.len()) {
                     prop_assert!(Record::decode(Bytes::copy_from_slice(&row[..cut])).is_err());
@@ -478,6 +518,7 @@ mod tests {
         let record = Record { key: Bytes::from_static(b"k"), replaced, change, author: None };
         let row = [1, 0, 4, 1, 1, b'k', 3, 2, 1, b'v'];
         assert_eq!(record.encode(), row);
+        assert_eq!(Record::value(Bytes::copy_from_slice(&row)), Ok(value_of(&record)));
         assert_eq!(Record::decode(Bytes::copy_from_slice(&row)), Ok(record));
     }
 

@@ -24,6 +24,7 @@ mod lookup;
 pub mod machine;
 mod pages;
 mod read;
+mod singles;
 mod store;
 mod varint;
 mod verdict;

@@ -304,6 +304,14 @@ fn sort(hits: &mut [Hit], by: SortTarget, order: Order) {
     });
 }
 
+/// The same for one that was found in the newest state; read beside everybody else's.
+pub(crate) fn fetch_one(engine: &dyn Engine, hit: Hit) -> Result<KeyValue, ReadFailure> {
+    let row = engine.get(Table::Records, &hit.id().encode())?.ok_or(ReadFailure::Overtaken)?;
+    let damaged = || EngineFailure::from(Damaged { what: "record" });
+    let value = Record::value(row).map_err(EngineFailure::from)?.ok_or_else(damaged)?;
+    Ok(hit.into_key_value(value))
+}
+
 /// Turns hits into answers, reading each value unless only keys are asked for.
 pub(crate) fn fetch(
     engine: &dyn Engine,
@@ -318,17 +326,16 @@ pub(crate) fn fetch(
     let mut rows = read_records(engine, &stored)?.into_iter();
     hits.into_iter()
         .map(|hit| {
-            let record = match pending.get(&hit.id()) {
-                Some(record) => record.clone(),
+            let value = match pending.get(&hit.id()).map(|record| &record.change) {
+                Some(Change::Put { value, .. }) => Some(value.clone()),
+                Some(Change::Delete) => None,
                 None => {
                     let row = rows.next().flatten().ok_or(ReadFailure::Overtaken)?;
-                    Record::decode(row).map_err(EngineFailure::from)?
+                    Record::value(row).map_err(EngineFailure::from)?
                 }
             };
-            match record.change {
-                Change::Put { value, .. } => Ok(hit.into_key_value(value)),
-                Change::Delete => Err(EngineFailure::from(Damaged { what: "record" }).into()),
-            }
+            let damaged = || EngineFailure::from(Damaged { what: "record" });
+            Ok(hit.into_key_value(value.ok_or_else(damaged)?))
         })
         .collect()
 }

@@ -156,6 +156,18 @@ impl Store {
         }
     }
 
+    /// What somebody finds in the newest state. Keeps writers waiting: nothing is read from the engine meanwhile.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&State, &Arc<dyn Engine>) -> T) -> T {
+        let inner = self.inner.read();
+        look(&inner.state, &inner.engine)
+    }
+
+    /// The same, if it can be had at once: see `range_soon`.
+    pub(crate) fn look_soon<T>(&self, look: impl FnOnce(&State, &Arc<dyn Engine>) -> T) -> Option<T> {
+        let inner = self.inner.try_read_for(SOON)?;
+        Some(look(&inner.state, &inner.engine))
+    }
+
     fn try_range(&self, read: &Range) -> Result<RangeResult, ReadFailure> {
         self.range_with(self.inner.read(), read)
     }

@@ -2,7 +2,8 @@
 //!
 //! Read out of the stored bytes by walking over them. Annotations, managed fields and most of the JSON are passed over.
 
-use bytes::Bytes;
+use std::borrow::Cow;
+
 use setpoint_api::raw::wire::{self, Malformed};
 
 use super::pick::Picks;
@@ -49,33 +50,46 @@ impl SelectableFields {
     }
 }
 
+/// A text that is part of the stored bytes, unless it is written otherwise there.
+pub type Text<'v> = Cow<'v, str>;
+
+/// Borrowed from the stored bytes: every change of every object is looked at, on every node, and most are forgotten at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct Attributes<'v> {
     /// Sorted by key.
-    pub labels: Vec<(String, String)>,
+    pub labels: Vec<(Text<'v>, Text<'v>)>,
     /// In the order of the kind's selectable fields. What an object does not have is empty.
-    pub fields: Vec<String>,
+    pub fields: Vec<Text<'v>>,
 }
 
-impl Attributes {
+impl<'v> Attributes<'v> {
     /// Bytes that are no object have no labels and empty fields.
-    pub fn of(stored: &Bytes, selectable: &SelectableFields) -> Self {
+    pub fn of(stored: &'v [u8], selectable: &SelectableFields) -> Self {
         let mut found = vec![None; selectable.paths.len()];
         let labels = read(stored, selectable, &mut found).unwrap_or_default();
         Self { labels, fields: found.into_iter().map(Option::unwrap_or_default).collect() }
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {
-        let place = self.labels.binary_search_by(|(it, _)| it.as_str().cmp(key)).ok()?;
+        let place = self.labels.binary_search_by(|(it, _)| (**it).cmp(key)).ok()?;
         Some(&self.labels[place].1)
+    }
+
+    /// The same, for whoever keeps it longer than the bytes.
+    pub fn into_owned(self) -> Attributes<'static> {
+        let owned = |text: Text<'v>| Cow::Owned(text.into_owned());
+        Attributes {
+            labels: self.labels.into_iter().map(|(key, value)| (owned(key), owned(value))).collect(),
+            fields: self.fields.into_iter().map(owned).collect(),
+        }
     }
 }
 
-fn read(
-    stored: &[u8],
+fn read<'v>(
+    stored: &'v [u8],
     selectable: &SelectableFields,
-    found: &mut [Option<String>],
-) -> Result<Vec<(String, String)>, Malformed> {
+    found: &mut [Option<Text<'v>>],
+) -> Result<Vec<(Text<'v>, Text<'v>)>, Malformed> {
     let mut labels = Vec::new();
     for piece in wire::pieces(stored) {
         match piece? {
@@ -86,18 +100,20 @@ fn read(
         }
     }
     // As maps are read: the last one counts. Sorting keeps equal ones in their order.
-    labels.sort_by(|(a, _): &(String, String), (b, _)| a.cmp(b));
-    labels.reverse();
-    labels.dedup_by(|(a, _), (b, _)| a == b);
-    labels.reverse();
+    if !labels.is_sorted_by(|(a, _), (b, _)| a < b) {
+        labels.sort_by(|(a, _): &(Text<'v>, Text<'v>), (b, _)| a.cmp(b));
+        labels.reverse();
+        labels.dedup_by(|(a, _), (b, _)| a == b);
+        labels.reverse();
+    }
     Ok(labels)
 }
 
-fn read_labels(metadata: &[u8], labels: &mut Vec<(String, String)>) -> Result<(), Malformed> {
-    let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Malformed);
+fn read_labels<'v>(metadata: &'v [u8], labels: &mut Vec<(Text<'v>, Text<'v>)>) -> Result<(), Malformed> {
+    let text = |bytes: &'v [u8]| std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| Malformed);
     for piece in wire::pieces(metadata) {
         let (LABELS, entry) = piece? else { continue };
-        let (mut key, mut value) = (String::new(), String::new());
+        let (mut key, mut value) = (Text::default(), Text::default());
         for part in wire::pieces(entry) {
             match part? {
                 (1, bytes) => key = text(bytes)?,
@@ -114,6 +130,7 @@ fn read_labels(metadata: &[u8], labels: &mut Vec<(String, String)>) -> Result<()
 mod tests {
     use std::collections::BTreeMap;
 
+    use bytes::Bytes;
     use prost::Message;
     use setpoint_api::setpoint::v1 as pb;
 
@@ -148,14 +165,14 @@ mod tests {
         let entry = |value: u8| [0x5a, 6, 0x0a, 1, b'k', 0x12, 1, value];
         let metadata = [entry(b'1'), entry(b'2')].concat();
         let stored = [&[0x12, metadata.len() as u8][..], &metadata].concat();
-        let read = Attributes::of(&stored.into(), &SelectableFields::default());
+        let read = Attributes::of(&stored, &SelectableFields::default());
         assert_eq!(read.labels, [("k".into(), "2".into())]);
     }
 
     #[test]
     fn bytes_that_are_no_object_have_no_labels() {
         let fields = SelectableFields::new(["spec.a"]);
-        let read = Attributes::of(&Bytes::from_static(b"\x12\xff\xff"), &fields);
-        assert_eq!(read, Attributes { labels: vec![], fields: vec![String::new()] });
+        let read = Attributes::of(b"\x12\xff\xff", &fields);
+        assert_eq!(read, Attributes { labels: vec![], fields: vec![Text::default()] });
     }
 }

@@ -36,7 +36,7 @@ impl View {
         self.selection.is_everything() || self.selects_with(name, &Attributes::of(stored, &self.kind.fields))
     }
 
-    fn selects_with(&self, name: ObjectName<'_>, attributes: &Attributes) -> bool {
+    fn selects_with(&self, name: ObjectName<'_>, attributes: &Attributes<'_>) -> bool {
         let ObjectName { namespace, name, .. } = name;
         self.selection.selects(&Named { attributes, namespace, name })
     }
@@ -57,7 +57,7 @@ struct SharedRecord {
 }
 
 /// Read with the selectable fields of this kind.
-type SharedAttributes = OnceLock<(Arc<Kind>, Attributes)>;
+type SharedAttributes = OnceLock<(Arc<Kind>, Attributes<'static>)>;
 
 /// What a change is for a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +123,12 @@ impl Published {
     }
 }
 
-fn attributes<'s>(shared: &'s SharedAttributes, stored: &Bytes, kind: &Arc<Kind>) -> Cow<'s, Attributes> {
-    let read = || Attributes::of(stored, &kind.fields);
+fn attributes<'s>(
+    shared: &'s SharedAttributes,
+    stored: &Bytes,
+    kind: &Arc<Kind>,
+) -> Cow<'s, Attributes<'static>> {
+    let read = || Attributes::of(stored, &kind.fields).into_owned();
     let (read_as, attributes) = shared.get_or_init(|| (kind.clone(), read()));
     // The kind may have been defined anew since.
     if Arc::ptr_eq(read_as, kind) { Cow::Borrowed(attributes) } else { Cow::Owned(read()) }

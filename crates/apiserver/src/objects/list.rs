@@ -27,6 +27,9 @@ use super::token::Token;
 
 /// Objects looked at between two looks at how many were found.
 const SCANNED_TOGETHER: usize = 512;
+/// Objects the index found that are read together before it is known how large they are, and at most.
+const TOGETHER_FIRST: usize = 32;
+const TOGETHER_MAX: usize = 256;
 
 /// A page before it is written down.
 struct Page {
@@ -161,17 +164,20 @@ impl Reader {
         blocking(move || {
             let Selected { revision, names, mut more, sure } = selected;
             let (mut found, mut bytes, mut last) = (Vec::with_capacity(names.len()), 0, None);
-            for name in &names {
-                if found.len() == limits.objects || bytes >= limits.bytes {
-                    more = true;
-                    break;
-                }
-                last = Some(name);
-                if let Some(kv) = read_one(&store, &view, name, revision, sure)? {
-                    bytes += kv.value.len();
-                    found.push(kv);
+            let mut left = &names[..];
+            while !left.is_empty() && found.len() < limits.objects && bytes < limits.bytes {
+                let some = &left[..together(found.len(), bytes, limits.bytes).min(left.len())];
+                for (name, kv) in some.iter().zip(read_some(&store, &view, some, revision, sure)?) {
+                    if found.len() == limits.objects || bytes >= limits.bytes {
+                        break;
+                    }
+                    left = &left[1..];
+                    last = Some(name);
+                    bytes += kv.as_ref().map_or(0, |kv| kv.value.len());
+                    found.extend(kv);
                 }
             }
+            more |= !left.is_empty();
             let rest_after = last.filter(|_| more).map(|name| key_of(&view, name).to_vec());
             Ok(Page { revision, found, rest_after, remaining: None })
         })
@@ -214,20 +220,31 @@ pub(super) fn open(
     }
 }
 
-/// One object that the index found, at a revision. If that was not sure, none if it was not there, or not selected.
-pub(super) fn read_one(
+/// How many of those the index found are read together, while none or so many are there and of so many bytes: as many as still
+/// fit, if the rest are like these.
+pub(super) fn together(found: usize, bytes: usize, bytes_max: usize) -> usize {
+    let Some(each) = bytes.checked_div(found) else { return TOGETHER_FIRST };
+    (bytes_max.saturating_sub(bytes) / each.max(1)).clamp(1, TOGETHER_MAX)
+}
+
+/// Objects that the index found, at a revision, each in its place. If that was not sure, none for one that was not there, or
+/// not selected.
+pub(super) fn read_some(
     store: &Store,
     view: &View,
-    name: &str,
+    names: &[Arc<str>],
     revision: Revision,
     sure: bool,
-) -> Result<Option<KeyValue>, ReadFailure> {
-    let range = KeyRange::Single(key_of(view, name));
-    let result = store.range(&Range { revision: revision.wire(), ..Range::latest(range) })?;
-    match result.kvs.into_iter().next() {
-        None if sure => Err(ReadFailure::Overtaken),
-        found => Ok(found.filter(|kv| sure || view.selects(&kv.key, &kv.value))),
+) -> Result<Vec<Option<KeyValue>>, ReadFailure> {
+    let keys: Vec<Bytes> = names.iter().map(|name| key_of(view, name)).collect();
+    let mut read = store.get_many(&keys, revision)?;
+    if sure && read.iter().any(Option::is_none) {
+        return Err(ReadFailure::Overtaken);
     }
+    if !sure {
+        read.iter_mut().for_each(|it| drop(it.take_if(|kv| !view.selects(&kv.key, &kv.value))));
+    }
+    Ok(read)
 }
 
 /// The key of an object of the view's kind, from its `namespace/name`.

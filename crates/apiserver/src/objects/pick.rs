@@ -1,5 +1,6 @@
 //! Taking a few fields out of JSON without building the rest of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -32,7 +33,7 @@ impl Picks {
 
     /// Puts each wanted value down as text. What is not there, is null, or is no single value stays as it is, and so does
     /// everything behind a place where the JSON cannot be read.
-    pub fn pick(&self, json: &[u8], found: &mut [Option<String>]) {
+    pub fn pick<'v>(&self, json: &'v [u8], found: &mut [Option<Cow<'v, str>>]) {
         if !self.is_empty() && self.may_be_in(json) {
             let mut reader = serde_json::Deserializer::from_slice(json);
             let _ = Seed { picks: self, found }.deserialize(&mut reader);
@@ -53,22 +54,22 @@ impl Picks {
     }
 }
 
-struct Seed<'a> {
+struct Seed<'a, 'v> {
     picks: &'a Picks,
-    found: &'a mut [Option<String>],
+    found: &'a mut [Option<Cow<'v, str>>],
 }
 
-impl Seed<'_> {
-    fn put(self, value: impl ToString) {
+impl<'v> Seed<'_, 'v> {
+    fn put(self, value: impl Into<Cow<'v, str>>) {
         if let Some(place) = self.picks.wanted
             && let Some(slot) = self.found.get_mut(place)
         {
-            *slot = Some(value.to_string());
+            *slot = Some(value.into());
         }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> DeserializeSeed<'de> for Seed<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
@@ -76,7 +77,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for Seed<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,7 +85,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
             match self.picks.below.get(&*name) {
                 Some(picks) => map.next_value_seed(Seed { picks, found: &mut *self.found })?,
                 None => drop(map.next_value::<IgnoredAny>()?),
@@ -99,29 +100,34 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.put(value);
+        self.put(value.to_string());
         Ok(())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.put(value);
+        self.put(value.to_string());
         Ok(())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.put(value);
+        self.put(value.to_string());
         Ok(())
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
         // Written as in JSON, whatever Rust makes of the number.
         if let Some(number) = serde_json::Number::from_f64(value) {
-            self.put(number);
+            self.put(number.to_string());
         }
         Ok(())
     }
 
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        self.put(value.to_owned());
+        Ok(())
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<(), E> {
         self.put(value);
         Ok(())
     }

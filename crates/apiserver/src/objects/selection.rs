@@ -140,7 +140,7 @@ impl Requirement {
 
 /// Attributes with the name they belong to.
 pub struct Named<'a> {
-    pub attributes: &'a Attributes,
+    pub attributes: &'a Attributes<'a>,
     pub namespace: &'a str,
     pub name: &'a str,
 }
@@ -151,7 +151,7 @@ impl Selectable for Named<'_> {
     }
 
     fn field(&self, place: usize) -> &str {
-        self.attributes.fields.get(place).map_or("", String::as_str)
+        self.attributes.fields.get(place).map_or("", |text| &**text)
     }
 
     fn name(&self) -> &str {

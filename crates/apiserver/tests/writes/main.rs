@@ -8,6 +8,7 @@
 //! - `given`: the arguments of a script's command
 //! - `render`: answers as text
 //! - `restart`: what a node knows of kinds and policies when it has just started
+//! - `speed`: what a write costs, for a profiler
 
 mod access;
 mod given;
@@ -17,3 +18,4 @@ mod refusals;
 mod render;
 mod restart;
 mod script;
+mod speed;

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use setpoint_store::command::Range;
 use setpoint_store::{Change, PageMax, ReadFailure, Record, Store};
 use setpoint_types::{KeyRange, Revision};
@@ -163,20 +162,19 @@ impl Known {
     }
 
     /// What a change is to the index; none if it is not of an object, or of a kind that is not indexed yet.
-    fn update(&self, record: &Record) -> Option<Update> {
+    fn update<'r>(&self, record: &'r Record) -> Option<Update<'r>> {
         match &record.change {
             Change::Put { value, .. } => self.put(&record.key, value),
             Change::Delete => {
                 let (kind, name) = ObjectName::within_kind(&record.key)?;
-                Some(Update::Remove { kind: kind.to_owned(), name: name.to_owned() })
+                Some(Update::Remove { kind, name })
             }
         }
     }
 
-    fn put(&self, key: &[u8], value: &Bytes) -> Option<Update> {
+    fn put<'r>(&self, key: &'r [u8], value: &'r [u8]) -> Option<Update<'r>> {
         let (kind, name) = ObjectName::within_kind(key)?;
-        let kind = self.0.get(kind)?;
-        let attributes = Attributes::of(value, &kind.fields);
-        Some(Update::Put { name: name.to_owned(), attributes, kind: kind.clone() })
+        let attributes = Attributes::of(value, &self.0.get(kind)?.fields);
+        Some(Update::Put { kind, name, attributes })
     }
 }

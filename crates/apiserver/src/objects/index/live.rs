@@ -44,9 +44,9 @@ pub struct IndexSize {
 }
 
 /// What a change is to the index.
-pub(super) enum Update {
-    Put { kind: Arc<Kind>, name: String, attributes: Attributes },
-    Remove { kind: String, name: String },
+pub(super) enum Update<'r> {
+    Put { kind: &'r str, name: &'r str, attributes: Attributes<'r> },
+    Remove { kind: &'r str, name: &'r str },
 }
 
 impl Index {
@@ -89,7 +89,7 @@ impl Index {
     }
 
     /// Applies everything between its revision and `until`.
-    pub(super) fn update(&self, updates: Vec<Update>, until: Revision) {
+    pub(super) fn update(&self, updates: Vec<Update<'_>>, until: Revision) {
         let mut inner = self.inner.write();
         inner.apply(updates, until, self.bytes_max);
         inner.revision = until;
@@ -139,7 +139,7 @@ impl Draft {
         Self { inner: Inner { revision: Revision::NONE, kinds: kinds.map(empty).collect() } }
     }
 
-    pub fn add(&mut self, updates: Vec<Update>, bytes_max: usize) {
+    pub fn add(&mut self, updates: Vec<Update<'_>>, bytes_max: usize) {
         self.inner.apply(updates, Revision::NONE, bytes_max);
     }
 }
@@ -150,17 +150,17 @@ impl Inner {
         self.kinds.values_mut().flatten().for_each(|index| index.follow(from));
     }
 
-    fn apply(&mut self, updates: Vec<Update>, until: Revision, bytes_max: usize) {
+    fn apply(&mut self, updates: Vec<Update<'_>>, until: Revision, bytes_max: usize) {
         for update in updates {
             match update {
                 Update::Put { kind, name, attributes } => {
-                    if let Some(Some(index)) = self.kinds.get_mut(kind.name()) {
-                        index.put(&name, &attributes, until);
+                    if let Some(Some(index)) = self.kinds.get_mut(kind) {
+                        index.put(name, &attributes, until);
                     }
                 }
                 Update::Remove { kind, name } => {
-                    if let Some(Some(index)) = self.kinds.get_mut(&kind) {
-                        index.remove(&name, until);
+                    if let Some(Some(index)) = self.kinds.get_mut(kind) {
+                        index.remove(name, until);
                     }
                 }
             }

@@ -102,7 +102,7 @@ impl KindIndex {
     }
 
     /// What an object has at a revision, or had a little before it.
-    pub fn put(&mut self, name: &str, attributes: &Attributes, at: Revision) {
+    pub fn put(&mut self, name: &str, attributes: &Attributes<'_>, at: Revision) {
         // Most changes alter neither labels nor selectable fields.
         if self.numbers.get(name).is_some_and(|number| self.has_terms(*number, attributes)) {
             return;
@@ -110,8 +110,8 @@ impl KindIndex {
         let known = self.numbers.contains_key(name);
         self.remove(name, at);
         let number = self.insert(name);
-        let labels = attributes.labels.iter().map(|(key, value)| (Ok(key.as_str()), value.as_str()));
-        let fields = attributes.fields.iter().enumerate().map(|(place, value)| (Err(place), value.as_str()));
+        let labels = attributes.labels.iter().map(|(key, value)| (Ok(&**key), &**value));
+        let fields = attributes.fields.iter().enumerate().map(|(place, value)| (Err(place), &**value));
         let terms: Vec<_> = labels.chain(fields).map(|(of, value)| self.link(number, of, value)).collect();
         if let Some(entry) = self.objects.get_mut(number) {
             entry.terms = terms.into();
@@ -200,7 +200,7 @@ impl KindIndex {
         }
     }
 
-    fn has_terms(&self, number: ObjectNumber, attributes: &Attributes) -> bool {
+    fn has_terms(&self, number: ObjectNumber, attributes: &Attributes<'_>) -> bool {
         let Some(entry) = self.objects.get(number) else { return false };
         let Attributes { labels, fields } = attributes;
         let mut terms = entry.terms.iter().filter_map(|term| self.terms.get(*term));
@@ -366,6 +366,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::objects::attributes::Text;
     use crate::objects::selection::Named;
 
     fn requirement() -> impl Strategy<Value = Requirement> {
@@ -386,10 +387,10 @@ mod tests {
         (attribute, test).prop_map(|(attribute, test)| Requirement { attribute, test })
     }
 
-    fn attributes() -> impl Strategy<Value = Attributes> {
-        let value = || prop::sample::select(vec!["", "v0", "v1"]).prop_map(str::to_owned);
-        let labels =
-            prop::collection::btree_map((0..3usize).prop_map(|key| format!("k{key}")), value(), 0..3);
+    fn attributes() -> impl Strategy<Value = Attributes<'static>> {
+        let value = || prop::sample::select(vec!["", "v0", "v1"]).prop_map(Text::Borrowed);
+        let key = (0..3usize).prop_map(|key| Text::Owned(format!("k{key}")));
+        let labels = prop::collection::btree_map(key, value(), 0..3);
         (labels, prop::collection::vec(value(), 2))
             .prop_map(|(labels, fields)| Attributes { labels: labels.into_iter().collect(), fields })
     }

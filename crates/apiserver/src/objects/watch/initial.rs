@@ -9,7 +9,7 @@ use setpoint_types::Revision;
 use tokio::task::JoinHandle;
 
 use crate::objects::event::{self, View};
-use crate::objects::list::read_one;
+use crate::objects::list::{read_some, together};
 use crate::objects::reader::begin;
 
 /// Objects in the first chunk, so that it is there at once, and in the largest.
@@ -92,14 +92,14 @@ impl Reading {
                 page.last
             }
             Source::Found { names, sure } => {
-                while chosen.len() < self.max.keys
-                    && bytes < self.max.bytes
-                    && let Some(name) = names.next()
-                {
-                    if let Some(kv) = read_one(&self.store, &self.view, &name, self.revision, *sure)? {
+                while chosen.len() < self.max.keys && bytes < self.max.bytes && names.len() > 0 {
+                    let room = (self.max.keys - chosen.len()).min(names.len());
+                    let count = together(chosen.len(), bytes, self.max.bytes).min(room);
+                    let some: Vec<_> = names.by_ref().take(count).collect();
+                    let read = read_some(&self.store, &self.view, &some, self.revision, *sure)?;
+                    chosen.extend(read.into_iter().flatten().inspect(|kv| {
                         bytes += kv.key.len() + kv.value.len();
-                        chosen.push(kv);
-                    }
+                    }));
                 }
                 names.len() == 0
             }

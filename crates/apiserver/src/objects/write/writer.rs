@@ -360,15 +360,14 @@ impl Writer {
 
     /// What is stored under a key.
     pub(super) async fn stored_bytes(&self, key: Bytes) -> Result<Option<KeyValue>, Refusal> {
-        let read = Range::latest(KeyRange::Single(key));
-        let result = match self.reader.store.range_soon(&read) {
-            Some(result) => result,
+        let read = match self.reader.store.get_soon(&key) {
+            Some(read) => read,
             None => {
-                let store = self.reader.store.clone();
-                blocking(move || store.range(&read)).await?
+                let (read, store) = (Range::latest(KeyRange::Single(key)), self.reader.store.clone());
+                blocking(move || store.range(&read)).await?.map(|mut found| found.kvs.pop())
             }
         };
-        Ok(result.map_err(|failure| self.reader.read_failure(failure))?.kvs.pop())
+        read.map_err(|failure| self.reader.read_failure(failure))
     }
 
     /// An owner as this node sees it now, in the namespace of what it owns or in the whole cluster.
