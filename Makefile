@@ -42,8 +42,11 @@ test: lint ## Check format, lints and laws, then run every test
 fuzz: setup ## Run every fuzz target (ARGS="60 cel" for a minute of one of them)
 	scripts/fuzz $(ARGS)
 
-bench: build ## Measure against etcd on this machine (ARGS="..." is passed on), then the SDK against kube-rs
+bench: build ## Measure against etcd on this machine (ARGS="..." is passed on), then workloads at scale, then the SDK against kube-rs
 	./bin/setpoint-bench $(ARGS)
+	./bin/setpoint-bench scale
+	./bin/setpoint-bench scale --servers 3 --only binds
+	cargo run --release --quiet --package setpoint-scheduler --example place_speed
 	cargo run --release --quiet --package setpoint-sdk-bench --features kube
 
 fmt: ## Format the code

@@ -144,6 +144,9 @@ pub struct SimulationArgs {
     /// From when it is not wanted any more until it is stopped, in milliseconds.
     #[arg(long, env = "SETPOINT_SIMULATE_STOP_MS", default_value_t = 0)]
     pub simulate_stop_ms: u64,
+    /// Simulated nodes hold their leases, and accept nothing that is bound to them: nobody looks at bindings.
+    #[arg(long, env = "SETPOINT_SIMULATE_IDLE")]
+    pub simulate_idle: bool,
     /// Simulated nodes are spread evenly over so many zones.
     #[arg(long, env = "SETPOINT_SIMULATE_ZONES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub simulate_zones: u32,

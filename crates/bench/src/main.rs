@@ -1,7 +1,7 @@
 //! The benchmark: a three-node Setpoint cluster beside a three-member etcd, on one machine in one run.
 //!
 //! `rows` says what is measured and asked, `load` how each row is measured, `system` how clusters are started,
-//! `run` in which order, `report` what comes out. Not here: correctness under faults, which is the tests' business;
+//! `run` in which order, `report` what comes out. `scale` is about workloads, which etcd has nothing like, and has all of that itself. Not here: correctness under faults, which is the tests' business;
 //! a row only checks that answers are what it asked for.
 
 // The program's output is its table and its progress.
@@ -18,6 +18,7 @@ mod probe;
 mod report;
 mod rows;
 mod run;
+mod scale;
 mod statistics;
 mod system;
 mod workload;
@@ -34,6 +35,7 @@ use crate::measure::disk::FileSystem;
 use crate::options::{Command, CommandLine, Options};
 use crate::report::Report;
 use crate::run::{Contest, chain};
+use crate::scale::ScaleOptions;
 use crate::system::{Binaries, System};
 
 #[tokio::main]
@@ -43,6 +45,7 @@ async fn main() -> ExitCode {
         Some(Command::FloorServer { listen }) => {
             system::serve_floor(listen).await.map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        Some(Command::Scale(options)) => until_interrupted(scale(options)).await,
         None => until_interrupted(bench(line.options)).await,
     };
     outcome.unwrap_or_else(|error| {
@@ -64,10 +67,24 @@ async fn until_interrupted(
     }
 }
 
+/// How fast workloads get their nodes: nothing of etcd's is like it, so it is measured alone.
+async fn scale(options: ScaleOptions) -> Result<ExitCode, Box<dyn Error>> {
+    let data = data_parent(options.data.as_ref())?;
+    let data = tempfile::Builder::new().prefix("setpoint-scale-").tempdir_in(data)?;
+    let figures = scale::run(&options, data.path()).await?;
+    println!("\n{}", figures.table());
+    if let Some(path) = &options.out {
+        std::fs::write(path, figures.json()?)?;
+        println!("figures: {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn bench(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let plan = options.plan();
     let binaries = Binaries::locate(&options)?;
-    let data = tempfile::Builder::new().prefix("setpoint-bench-").tempdir_in(data_parent(&options)?)?;
+    let data = data_parent(options.data.as_ref())?;
+    let data = tempfile::Builder::new().prefix("setpoint-bench-").tempdir_in(data)?;
     let environment = Environment::observe(data.path(), &binaries);
     if environment.load_average > 0.5 {
         let load = environment.load_average;
@@ -84,8 +101,8 @@ async fn bench(options: Options) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// The folder for data: the one asked for, or the first usual one that is on a disk.
-fn data_parent(options: &Options) -> Result<PathBuf, Box<dyn Error>> {
-    let candidates = match &options.data {
+fn data_parent(asked: Option<&PathBuf>) -> Result<PathBuf, Box<dyn Error>> {
+    let candidates = match asked {
         Some(folder) => vec![folder.clone()],
         None => vec![std::env::temp_dir(), PathBuf::from("/var/tmp"), std::env::current_dir()?],
     };

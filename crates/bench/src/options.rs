@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Serialize, Serializer};
 
 use crate::rows::Row;
+use crate::scale::ScaleOptions;
 
 /// Compares a three-node Setpoint cluster with a three-member etcd on this machine.
 #[derive(Debug, Parser)]
@@ -26,6 +27,8 @@ pub enum Command {
         #[arg(long)]
         listen: std::net::SocketAddr,
     },
+    /// Measure how fast, how well and at what cost many replicas get their nodes
+    Scale(ScaleOptions),
 }
 
 #[derive(Debug, Args)]

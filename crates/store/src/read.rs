@@ -340,6 +340,24 @@ pub(crate) fn fetch(
         .collect()
 }
 
+/// The value of a key in the newest state. Nothing may be collected meanwhile.
+pub(crate) fn value(
+    engine: &dyn Engine,
+    pending: &Pending,
+    state: &KeyState,
+) -> Result<Bytes, EngineFailure> {
+    let damaged = || EngineFailure::from(Damaged { what: "record" });
+    let id = RecordId { revision: state.modified, sub: state.sub };
+    let change = match pending.get(&id) {
+        Some(record) => record.change.clone(),
+        None => Record::decode(engine.get(Table::Records, &id.encode())?.ok_or_else(damaged)?)?.change,
+    };
+    match change {
+        Change::Put { value, .. } => Ok(value),
+        Change::Delete => Err(damaged()),
+    }
+}
+
 fn read_records(engine: &dyn Engine, ids: &[RecordId]) -> Result<Vec<Option<Bytes>>, EngineFailure> {
     if let [id] = ids {
         return Ok(vec![engine.get(Table::Records, &id.encode())?]);

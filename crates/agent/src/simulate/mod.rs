@@ -57,9 +57,6 @@ pub async fn run(
 ) -> Result<(), AgentError> {
     let checked = args.check()?;
     let fleet = Arc::new(Fleet::new(args, &checked, count, &client, clock.clone()));
-    let informers = Informers::new(client.clone(), InformerSettings::default());
-    let bindings = informers.cache::<Binding>(Selection::everywhere());
-    let replicas = informers.metadata::<Replica>(Selection::everywhere());
     let metrics = Arc::new(AgentMetrics::new());
     let ready = fleet.ready();
     let listener = TcpListener::bind(args.listen_http).await;
@@ -71,11 +68,31 @@ pub async fn run(
     tasks.spawn(async move {
         http::serve(listener, shared, stopped).await.ok();
     });
+    if args.simulation.simulate_idle {
+        stop.cancelled().await;
+    } else {
+        accept(args, fleet, client, clock, metrics, stop).await;
+    }
+    tasks.abort_all();
+    while tasks.join_next().await.is_some() {}
+    Ok(())
+}
+
+/// Does what agents do about bindings, until it is told to stop.
+async fn accept(
+    args: &RunArgs,
+    fleet: Arc<Fleet>,
+    client: Client,
+    clock: Clock,
+    metrics: Arc<AgentMetrics>,
+    stop: CancellationToken,
+) {
+    let informers = Informers::new(client.clone(), InformerSettings::default());
     let simulation = Simulation {
         fleet,
         client,
-        bindings,
-        replicas,
+        bindings: informers.cache::<Binding>(Selection::everywhere()),
+        replicas: informers.metadata::<Replica>(Selection::everywhere()),
         clock,
         metrics,
         start: Duration::from_millis(args.simulation.simulate_start_ms),
@@ -87,9 +104,6 @@ pub async fn run(
     };
     stop.run_until_cancelled(simulation.run()).await;
     informers.shutdown().await;
-    tasks.abort_all();
-    while tasks.join_next().await.is_some() {}
-    Ok(())
 }
 
 struct Simulation {

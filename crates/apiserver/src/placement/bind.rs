@@ -111,8 +111,9 @@ impl Placer {
     async fn decide(&self, open: Vec<Group>) -> Result<Vec<(Group, Decided)>, Refusal> {
         let (reader, now, draw) =
             (self.writer.reader.clone(), self.writer.clock.now(), self.writer.draw.clone());
+        let nodes = self.nodes.clone();
         let decide = move || {
-            let mut local = Local::new(&reader);
+            let mut local = Local::knowing(&reader, &nodes);
             let moment = Moment { now, draw: &draw as &Draw };
             let decided = open.into_iter().map(|group| {
                 let decided = group.decide(&mut local, &moment)?;

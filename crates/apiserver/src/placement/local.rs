@@ -11,6 +11,7 @@ use setpoint_store::{KeyValue, Store};
 use setpoint_types::{KeyRange, Timestamp};
 
 use super::decide::Situation;
+use super::nodes::Nodes;
 use super::seen::{BindingSeen, NodeSeen, PolicyStands, Raw, ReplicaSeen};
 use super::write::{self, BINDING, REPLICA};
 use crate::objects::{Reader, Refusal};
@@ -18,6 +19,8 @@ use crate::objects::{Reader, Refusal};
 pub struct Local<'s> {
     pub store: &'s Store,
     reader: &'s Reader,
+    /// From requests before.
+    known: Option<&'s Nodes>,
     nodes: BTreeMap<String, Option<Arc<NodeSeen>>>,
     policies: BTreeMap<String, Option<PolicyStands>>,
     /// Whether each is being deleted.
@@ -37,7 +40,12 @@ pub struct Look {
 impl<'s> Local<'s> {
     pub fn new(reader: &'s Reader) -> Self {
         let (nodes, policies, namespaces) = Default::default();
-        Self { store: &reader.store, reader, nodes, policies, namespaces }
+        Self { store: &reader.store, reader, known: None, nodes, policies, namespaces }
+    }
+
+    /// The same for one who has read nodes before.
+    pub fn knowing(reader: &'s Reader, known: &'s Nodes) -> Self {
+        Self { known: Some(known), ..Self::new(reader) }
     }
 
     pub fn read(&self, key: Bytes) -> Result<Option<KeyValue>, Refusal> {
@@ -70,8 +78,24 @@ impl<'s> Local<'s> {
         if let Some(node) = self.nodes.get(name) {
             return Ok(node.clone());
         }
-        let node = self.object("Node", "", name)?.and_then(NodeSeen::of).map(Arc::new);
+        let node = self.read_node(name)?;
         self.nodes.insert(name.to_owned(), node.clone());
+        Ok(node)
+    }
+
+    fn read_node(&self, name: &str) -> Result<Option<Arc<NodeSeen>>, Refusal> {
+        let Some(known) = self.known else {
+            return Ok(self.object("Node", "", name)?.and_then(NodeSeen::of).map(Arc::new));
+        };
+        let key = write::key("Node", "", name);
+        let only_key = Range { keys_only: true, ..Range::latest(KeyRange::Single(key.clone())) };
+        let found = self.store.range(&only_key).map_err(|failure| self.reader.read_failure(failure))?;
+        let Some(kv) = found.kvs.first() else { return Ok(None) };
+        if let Some(node) = known.get(name, kv.modified) {
+            return Ok(Some(node));
+        }
+        let node = self.read(key)?.and_then(NodeSeen::of).map(Arc::new);
+        node.iter().for_each(|node| known.keep(node));
         Ok(node)
     }
 

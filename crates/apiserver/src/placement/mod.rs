@@ -11,7 +11,7 @@
 //! | [`group`] | one group as one commit |
 //! | [`decide`] | whether a replica can have a node: pure |
 //! | [`release`] | taking nodes back, once nothing runs there any more |
-//! | [`local`], [`seen`] | the local copy, as far as it is looked at |
+//! | [`local`], [`seen`], [`nodes`] | the local copy, as far as it is looked at |
 //! | [`write`], [`decision`] | what is stored |
 //! | [`books`] | which ledgers there are; the Node's and Quota's follow the objects (`objects::write`) |
 //! | [`rejection`] | why a bind cannot be |
@@ -24,15 +24,18 @@ mod decide;
 mod decision;
 mod group;
 mod local;
+mod nodes;
 mod rejection;
 mod release;
 mod seen;
 mod service;
 mod write;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::objects::write::Writer;
+use nodes::Nodes;
 
 pub use group::{LEASES, node_lease};
 pub use service::PlacementService;
@@ -75,10 +78,11 @@ impl Default for PlacementLimits {
 pub struct Placer {
     writer: Writer,
     limits: PlacementLimits,
+    nodes: Arc<Nodes>,
 }
 
 impl Placer {
     pub fn new(writer: Writer, limits: PlacementLimits) -> Self {
-        Self { writer, limits }
+        Self { writer, limits, nodes: Arc::default() }
     }
 }

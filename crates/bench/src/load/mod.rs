@@ -31,6 +31,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use self::many_objects::ROUNDS as STATE_ROUNDS;
+pub use self::insist::insist;
 use self::object_write::Verb;
 use crate::metric::Metric;
 use crate::options::Plan;

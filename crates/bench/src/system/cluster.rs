@@ -1,4 +1,4 @@
-//! A running cluster of three nodes: started fresh, looked at from outside, and gone when dropped.
+//! A running cluster, of three nodes unless said otherwise: started fresh, looked at from outside, and gone when dropped.
 
 use std::io;
 use std::net::SocketAddr;
@@ -40,10 +40,20 @@ struct Node {
 impl Cluster {
     /// Starts a fresh cluster with its data in a new folder under `parent`, and waits until every node serves.
     pub async fn start(system: System, binaries: &Binaries, parent: &Path) -> Result<Self, SystemError> {
+        Self::start_of(system, binaries, parent, NODES).await
+    }
+
+    /// The same with another number of nodes.
+    pub async fn start_of(
+        system: System,
+        binaries: &Binaries,
+        parent: &Path,
+        size: usize,
+    ) -> Result<Self, SystemError> {
         let folder =
             tempfile::Builder::new().prefix(system.name()).tempdir_in(parent).map_err(SystemError::Folder)?;
-        let specs = specs(folder.path())?;
-        let mut nodes = Vec::with_capacity(NODES);
+        let specs = specs(folder.path(), size)?;
+        let mut nodes = Vec::with_capacity(size);
         for spec in &specs {
             std::fs::create_dir(&spec.data).map_err(SystemError::Folder)?;
             let process = start_node(system, binaries, spec, &specs, folder.path())?;
@@ -64,6 +74,11 @@ impl Cluster {
     /// Two different nodes.
     pub fn two_nodes(&self) -> (NodeIndex, NodeIndex) {
         (NodeIndex(0), NodeIndex(1))
+    }
+
+    /// Where its data and logs are, and whatever else shall go with it.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub fn size(&self) -> usize {
@@ -192,8 +207,8 @@ impl Cluster {
     }
 }
 
-fn specs(folder: &Path) -> Result<Vec<NodeSpec>, SystemError> {
-    let ports = ports::free(NODES * 3)?;
+fn specs(folder: &Path, size: usize) -> Result<Vec<NodeSpec>, SystemError> {
+    let ports = ports::free(size * 3)?;
     let specs = ports.chunks_exact(3).enumerate().map(|(index, ports)| NodeSpec {
         name: format!("n{}", index + 1),
         client: ports[0],

@@ -17,6 +17,8 @@ use std::process::Command;
 pub use binaries::Binaries;
 pub use cluster::{Cluster, NodeIndex};
 pub use floor::serve as serve_floor;
+pub use ports::free as free_ports;
+pub use process::Process;
 
 use crate::options::Subject;
 

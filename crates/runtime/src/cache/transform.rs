@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use setpoint_client::Parts;
-use setpoint_types::FieldProblem;
+use setpoint_types::{FieldProblem, Metadata};
 
 use super::entry::Entry;
 
@@ -38,13 +38,13 @@ impl Transform {
 
     pub(super) fn apply(&self, entry: &Entry) -> Result<Entry, FieldProblem> {
         let mut parts = entry.parts()?;
-        let (kind, metadata) = (parts.kind.clone(), parts.metadata.clone());
+        // Not all of the metadata: most of it is what is to be left out.
+        let (kind, revision) = (parts.kind.clone(), parts.metadata.revision);
+        let Metadata { namespace, name, uid, .. } = &parts.metadata;
+        let (namespace, name, uid) = (namespace.clone(), name.clone(), uid.clone());
         (self.change)(&mut parts);
         parts.kind = kind;
-        parts.metadata.namespace = metadata.namespace;
-        parts.metadata.name = metadata.name;
-        parts.metadata.uid = metadata.uid;
-        parts.metadata.revision = metadata.revision;
+        parts.metadata = Metadata { namespace, name, uid, revision, ..parts.metadata };
         Ok(Entry::new(entry.key().clone(), entry.revision(), parts.encode()[..].into()))
     }
 }

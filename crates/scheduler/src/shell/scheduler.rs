@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use setpoint_client::{Client, ListOptions};
 use setpoint_runtime::WallClock;
-use setpoint_runtime::cache::{Cache, Entry, Key, Transform};
+use setpoint_runtime::cache::{Cache, Key, Transform};
 use setpoint_runtime::election::{Claim, Election, ElectionError, ElectionMetrics, SettingsError, Shards};
 use setpoint_runtime::informer::{InformerMetrics, Informers, Selection};
 use setpoint_runtime::recorder::{Recorder, RecorderMetrics, SettingProblem};
@@ -356,24 +356,16 @@ impl Worker {
 
     fn see_waiting(&mut self, key: &Key, full: &str, now: u64) -> Result<(), FieldProblem> {
         let entry = self.caches.waiting.get(key);
-        let is_ours = match &entry {
-            Some(entry) => self.is_ours(entry)?,
-            None => false,
-        };
-        match entry.filter(|_| is_ours) {
+        let waiting = entry.as_deref().map(read::waiting).transpose()?.flatten();
+        match waiting.filter(|it| self.is_ours(&it.wants.namespace, &it.wants.workload)) {
             None => self.engine.drop_replica(full),
-            Some(entry) => match read::waiting(&entry)? {
-                Some(waiting) => self.engine.see_replica(full, waiting, now),
-                None => self.engine.drop_replica(full),
-            },
+            Some(waiting) => self.engine.see_replica(full, waiting, now),
         }
         Ok(())
     }
 
-    fn is_ours(&self, entry: &Entry) -> Result<bool, FieldProblem> {
-        let Some(shards) = &self.shards else { return Ok(true) };
-        let workload = read::workload(entry)?;
-        Ok(shards.claim(shard_key(entry.key().namespace(), &workload)).is_some())
+    fn is_ours(&self, namespace: &str, workload: &str) -> bool {
+        self.shards.as_ref().is_none_or(|it| it.claim(shard_key(namespace, workload)).is_some())
     }
 
     /// Shards came or went: everybody who waits is looked at again.

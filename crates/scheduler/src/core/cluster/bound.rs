@@ -107,9 +107,10 @@ impl Cluster {
         self.change(key, Patch { held: Some(Some(held)), standing: Standing::Assumed, traits: Some(traits) });
     }
 
+    /// Members of a group share its key: labels of a hundred thousand replicas would be most of what is in memory.
     fn with_group(&mut self, traits: Traits) -> (Traits, GroupIx) {
-        let group = self.tallies.use_group(traits.group.clone());
-        (traits, group)
+        let (group, key) = self.tallies.use_group(traits.group);
+        (Traits { group: key, ..traits }, group)
     }
 
     /// The server has taken it at this revision.

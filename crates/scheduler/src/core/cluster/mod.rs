@@ -103,6 +103,10 @@ impl Cluster {
         if before != after {
             self.recharge_zone(node, before, after);
         }
+        // Who counts nobody counts nobody elsewhere: a new node costs no look at all that is counted.
+        if self.nodes.residents[node.index()].is_empty() {
+            return;
+        }
         for topology in moved {
             self.tallies.recount(topology, &self.topologies);
         }

@@ -86,12 +86,12 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// The group, for one more user.
-    pub fn use_group(&mut self, key: GroupKey) -> GroupIx {
-        if let Some(group) = self.group_ids.get(&key) {
-            let group = *group;
+    /// The group, for one more user, and its key as it is kept.
+    pub fn use_group(&mut self, key: GroupKey) -> (GroupIx, GroupKey) {
+        if let Some((key, group)) = self.group_ids.get_key_value(&key) {
+            let (key, group) = (key.clone(), *group);
             self.group_mut(group).users += 1;
-            return group;
+            return (group, key);
         }
         let tallies = self.tallies_of(&key);
         let group =
@@ -101,8 +101,8 @@ impl Tallies {
             self.groups.push(None);
         }
         self.groups[ix.0 as usize] = Some(group);
-        self.group_ids.insert(key, ix);
-        ix
+        self.group_ids.insert(key.clone(), ix);
+        (ix, key)
     }
 
     pub fn release_group(&mut self, ix: GroupIx) {
