@@ -2,6 +2,7 @@
 //! wrong, the limits hold at every revision and the end is the same.
 //!
 //! - `rollouts`, `repairs`, `batches`, `garbage`: sweeps
+//! - `records`: what is kept of Events and Decisions
 //! - `fraud_batch`: the worked example of a lost replica, and the weak controller that fails it
 //! - `hands`: what schedulers and agents do, in a few lines
 //! - `rules`: what holds at every revision
@@ -10,6 +11,7 @@ mod batches;
 mod fraud_batch;
 mod garbage;
 mod hands;
+mod records;
 mod repairs;
 mod rollouts;
 mod rules;
