@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A source of random numbers. Cheap to clone; clones share the source.
+///
+/// **Assumed** of it: no two processes draw the same. Operation ids and the names under which leases are held are drawn from it, so two
+/// clients with one seed are one client to the cluster.
 #[derive(Clone)]
 pub struct Entropy(Arc<dyn Fn() -> u64 + Send + Sync>);
 

@@ -13,7 +13,8 @@ use crate::convert;
 use crate::error::Error;
 use crate::options::ReadAt;
 
-/// The ledgers of a cluster.
+/// The ledgers of a cluster: what is promised to whom, of nodes and of quotas. **Guarantees**: a list is of one revision. **Does not promise**
+/// that there is still room when something is reserved: that is decided in the transaction which reserves it.
 #[derive(Clone)]
 pub struct Ledgers {
     client: Client,

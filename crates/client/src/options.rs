@@ -7,7 +7,8 @@ use setpoint_types::{ObjectKey, Revision, Timestamp, Uid};
 
 use crate::refusal::FieldConflict;
 
-/// How fresh a read must be.
+/// How fresh a read must be. **Guarantees** are those of each; all answer with the revision that they are of. **Does not promise** that what was
+/// read is so when the answer arrives: let the write prove it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAt {
     /// It sees every write that was acknowledged before.
@@ -97,7 +98,8 @@ pub enum FieldValidation {
     Ignore,
 }
 
-/// The result of a write.
+/// The result of a write. **Guarantees**: the write is durable, and every later read that is not older than `revision` sees it. **Does not
+/// promise** that caches have it: [`OnWrite`](crate::OnWrite) is for who has to wait for that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written<T> {
     pub object: T,

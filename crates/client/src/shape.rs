@@ -141,7 +141,8 @@ where
     }
 }
 
-/// Objects of a kind that only the running program knows, as JSON.
+/// Objects of a kind that only the running program knows, as JSON. **Guarantees**: no field of spec and status is
+/// lost when one is written back.
 pub enum Dynamic {}
 
 impl Shape for Dynamic {
@@ -166,7 +167,7 @@ impl Writable for Dynamic {
     }
 }
 
-/// Objects of which only the metadata is wanted.
+/// Objects of which only the metadata is wanted. **Guarantees**: spec and status are not even sent. They cannot be written.
 pub struct Partial<K>(PhantomData<fn() -> K>);
 
 impl<K: 'static> Shape for Partial<K> {

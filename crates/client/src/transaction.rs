@@ -28,7 +28,7 @@ pub struct Transaction {
     writes: Vec<Write>,
 }
 
-/// What a transaction did.
+/// What a transaction did. **Guarantees**: all of it, at one revision; results are in the order of the writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Committed {
     pub revision: Revision,

@@ -12,7 +12,8 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 /// Signals behind one condition.
 const EVIDENCE_MAX: usize = 8;
 
-/// What is to be said: whether, why in one word, why in a sentence.
+/// What is to be said: whether, why in one word, why in a sentence. **Guarantees** that message and evidence are within what a status
+/// should hold. **Assumes** that type and reason are one word in CamelCase: the server refuses others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     kind: String,

@@ -46,7 +46,7 @@
 //! manager.add(
 //!     Controller::new("labeller", Labeller { namespaces: namespaces.clone() }).for_kind(&namespaces).concurrency(2),
 //! )?;
-//! manager.run(async { drop(tokio::signal::ctrl_c().await) }).await?;
+//! manager.run(setpoint_runtime::stop_signal()).await?;
 //! # Ok(()) }
 //! ```
 //!
@@ -78,6 +78,8 @@ pub mod informer;
 mod manager;
 pub mod queue;
 pub mod recorder;
+mod sentence;
+mod stop_signal;
 pub mod trace;
 mod wall_clock;
 
@@ -86,4 +88,5 @@ pub use controller::{
     RunId, SnapshotError, Wake,
 };
 pub use manager::{Manager, ManagerError, ManagerSettings};
+pub use stop_signal::stop_signal;
 pub use wall_clock::WallClock;

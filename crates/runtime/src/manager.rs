@@ -142,7 +142,8 @@ pub enum ManagerError {
 ///
 /// **Assumes** a runtime of tokio that lasts as long as the manager.
 ///
-/// **Does not promise** that a process which is killed gives its leases back: they run out.
+/// **Does not promise** that a process which is killed gives its leases back: they run out. Nor to tell a process from a copy that was
+/// made of it while it ran, by a snapshot of its machine: both have one identity then, and one fence.
 pub struct Manager {
     settings: ManagerSettings,
     identity: String,

@@ -33,7 +33,8 @@ pub enum Subcommands {
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// A YAML file with any of these settings, named as the flags are but with `_` for `-`.
-    #[arg(long, env = "SETPOINT_CONFIG", value_name = "FILE")]
+    // Not SETPOINT_CONFIG: that names the file of clients, and whoever exports it for them may start a node in the same shell.
+    #[arg(long, env = "SETPOINT_SERVER_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
     pub settings: Settings,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use setpoint_consensus::Clock;
@@ -15,7 +15,7 @@ const EPOCH_MS: u64 = 1_735_689_600_000;
 /// Wall time that follows tokio's clock, and can jump.
 pub struct WallClock {
     started: Instant,
-    jumped_ms: AtomicU64,
+    jumped_ms: AtomicI64,
 }
 
 thread_local! {
@@ -31,7 +31,7 @@ pub fn now() -> Timestamp {
 impl WallClock {
     /// Begins now, at a date that is always the same.
     pub fn start() -> Arc<Self> {
-        let clock = Arc::new(Self { started: Instant::now(), jumped_ms: AtomicU64::new(0) });
+        let clock = Arc::new(Self { started: Instant::now(), jumped_ms: AtomicI64::new(0) });
         NEWEST.set(Some(clock.clone()));
         clock
     }
@@ -43,16 +43,27 @@ impl WallClock {
 
     /// The date jumps forward. Timers do not notice.
     pub fn jump(&self, by: Duration) {
-        self.jumped_ms.fetch_add(millis(by), Ordering::Relaxed);
+        self.jumped_ms.fetch_add(signed_millis(by), Ordering::Relaxed);
+    }
+
+    /// The date jumps back. Timers do not notice.
+    pub fn jump_back(&self, by: Duration) {
+        self.jumped_ms.fetch_sub(signed_millis(by), Ordering::Relaxed);
     }
 }
 
 impl Clock for WallClock {
     fn now(&self) -> Timestamp {
-        Timestamp(EPOCH_MS + self.jumped_ms.load(Ordering::Relaxed) + millis(self.elapsed()))
+        let date = EPOCH_MS.saturating_add_signed(self.jumped_ms.load(Ordering::Relaxed));
+        Timestamp(date.saturating_add(millis(self.elapsed())))
     }
 }
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 4)
+}
+
+/// Bounded, so that jumps to and fro add up to none.
+fn signed_millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX).min(i64::MAX / 4)
 }

@@ -122,5 +122,7 @@ async fn the_date_follows_the_clock_and_jumps() -> Result<(), Error> {
     assert_eq!(world.now().0 - begin.0, 3_690_000);
     assert_eq!(setpoint_testkit::now(), world.now());
     assert_eq!(create(&world.client(), "a").await?.metadata.created, world.now());
+    world.jump_back(Duration::from_secs(7_200));
+    assert_eq!(begin.0 - world.now().0, 3_510_000);
     Ok(())
 }

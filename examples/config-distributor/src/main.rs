@@ -19,6 +19,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let client = Client::from_config()?;
-    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
-    Ok(config_distributor::run(client, &arguments.from, interrupted).await?)
+    Ok(config_distributor::run(client, &arguments.from, setpoint_runtime::stop_signal()).await?)
 }

@@ -26,7 +26,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { folder, name, poll } = Arguments::parse();
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let client = Client::from_config()?;
-    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
     let settings = Settings { name, folder, poll: poll.into() };
-    Ok(directory_reconciler::run(client, settings, interrupted).await?)
+    Ok(directory_reconciler::run(client, settings, setpoint_runtime::stop_signal()).await?)
 }

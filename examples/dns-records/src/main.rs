@@ -30,6 +30,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let client = Client::from_config()?;
     let zone = ZoneFile::new(&arguments.zone, arguments.file);
-    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
-    Ok(dns_records::run(client, zone, interrupted).await?)
+    Ok(dns_records::run(client, zone, setpoint_runtime::stop_signal()).await?)
 }

@@ -23,6 +23,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { listen_http } = Arguments::parse();
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let settings = ManagerSettings { listen_http, ..ManagerSettings::named(greeter::NAME) };
-    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
-    Ok(greeter::run(Client::from_config()?, settings, interrupted).await?)
+    Ok(greeter::run(Client::from_config()?, settings, setpoint_runtime::stop_signal()).await?)
 }

@@ -5,6 +5,7 @@
 //! - [`churn`] writes objects of which [`informer`]s keep a copy, a [`fold`]; [`deeds`] are transactions that clients
 //!   insist on, checked by [`ledger`]; [`object`] has what they share
 //! - [`dump`] reads a node's whole log of changes; [`check`] holds the history against it
+//! - [`document`]: documents whose commands are run
 //! - [`certificates`], [`wire`], [`volume`], [`metrics`], [`door`]: TLS, malformed requests, small and failing disks,
 //!   `/metrics`, lost answers
 //!
@@ -20,6 +21,7 @@ pub mod check;
 pub mod churn;
 pub mod client;
 pub mod deeds;
+pub mod document;
 pub mod door;
 pub mod dump;
 pub mod fold;

@@ -12,13 +12,13 @@
 //! once, line by line.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use setpoint_cluster_tests::document::{blocks, free_hundred};
 use setpoint_etcd_tests::cluster::{scratch_directory, setpointd};
 use setpoint_etcd_tests::peer::EtcdBinaries;
 use setpoint_etcd_tests::skip::skipped;
@@ -32,29 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Complaints that no waiting will mend.
 const WRONG: [&str; 5] =
     ["unexpected argument", "unknown flag", "unknown shorthand", "unknown command", "command not found"];
-
-/// The blocks of shell commands in a document.
-fn blocks(text: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut open: Option<(bool, String)> = None;
-    for line in text.lines() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some(kind)) => open = Some((kind.trim() == "sh", String::new())),
-            (None, None) => {}
-            (Some(_), Some(_)) => {
-                if let Some((true, block)) = open.take() {
-                    blocks.push(block);
-                }
-            }
-            (Some((_, block)), None) => {
-                block.push_str(line);
-                block.push('\n');
-            }
-        }
-    }
-    assert!(open.is_none(), "a block is not closed");
-    blocks
-}
 
 /// A reader's folder, with the programs, and everything that was started from it.
 struct Desk {
@@ -282,23 +259,13 @@ fn commands(block: &str) -> Vec<String> {
     commands
 }
 
-/// The first digits of a hundred ports that nothing listens on.
-fn free_hundred() -> String {
-    let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let start = u16::try_from(std::process::id() % 100).unwrap_or(0);
-    // Below those that other tests take, and far below those that the kernel gives out.
-    let hundreds = (0..80).map(|place| 120 + (start + place) % 80);
-    let found = hundreds.into_iter().find(|hundred| (0..60).all(|port| free(hundred * 100 + port)));
-    found.expect("some hundred ports are free").to_string()
-}
-
 #[test]
 fn every_command_in_the_documents_works() {
     let mut desk = Desk::new();
     let mut run = 0;
     for document in DOCUMENTS {
         let text = fs::read_to_string(desk.root.join(document)).expect("the document is there");
-        for block in blocks(&text) {
+        for block in blocks(&text, "sh") {
             eprintln!("{document}:\n{block}");
             desk.block(&block);
             run += 1;
@@ -310,7 +277,7 @@ fn every_command_in_the_documents_works() {
 #[test]
 fn a_block_is_cut_between_commands() {
     let text = "words\n```sh\na=1\nfor n in 1 2; do\n  echo $n\ndone\nsetpointd --x \\\n  --y\n```\n```text\nno\n```\n";
-    let blocks = blocks(text);
+    let blocks = blocks(text, "sh");
     assert_eq!(blocks.len(), 1);
     let commands = commands(&blocks[0]);
     assert_eq!(commands, ["a=1\n", "for n in 1 2; do\n  echo $n\ndone\n", "setpointd --x \\\n  --y\n"]);

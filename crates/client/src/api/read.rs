@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::options::{ListOptions, ReadAt};
 use crate::shape::Shape;
 
-/// A part of a list. All parts are of one revision.
+/// A part of a list. **Guarantees**: all parts are of one revision, whatever is written meanwhile. **Does not promise** that the next one can
+/// still be had: after a compaction it is refused ([`Error::is_expired`]), and the list is to be begun anew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {
     pub objects: Vec<T>,
@@ -33,7 +34,8 @@ pub struct Version<T> {
     pub author: Author,
 }
 
-/// Versions of an object, newest first.
+/// Versions of an object, newest first. **Guarantees**: between the newest and the oldest of them none is left out. **Does not promise** what
+/// is older than `oldest_kept`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versions<T> {
     pub versions: Vec<Version<T>>,

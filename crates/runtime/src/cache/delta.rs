@@ -22,6 +22,9 @@ pub enum Cause {
 
 /// One object, before and after.
 ///
+/// **Guarantees**: the cache has `after` when observers are told; deltas of one object come in the order of its revisions. **Does not
+/// promise** every state in between, an order between objects of two caches, or who made the change where several are summed up.
+///
 /// Deletion: `after` is none. `last` is then its final state, if the cache was told; found gone by a relist, it is not known,
 /// and `before` is only the last state the cache had seen. An object that was deleted and made again between two looks is told
 /// as two deltas, because it is two objects.

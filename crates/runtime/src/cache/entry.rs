@@ -11,7 +11,10 @@ use setpoint_types::{FieldProblem, Metadata, Revision, Uid};
 
 use super::Key;
 
-/// An object as it is kept: encoded. Cheap to clone.
+/// An object as it is kept: encoded. Cheap to clone. Holds still whatever the cache does.
+///
+/// **Guarantees**: it is a state that the store once held, at [`Entry::revision`], less what a transformation left out. **Does not promise**
+/// to be current, nor that its bytes can be read: what reads them says so.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
     key: Key,

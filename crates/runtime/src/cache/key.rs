@@ -7,6 +7,8 @@ use std::sync::Arc;
 use setpoint_types::ObjectKey;
 
 /// Namespace and name as one text. Cheap to clone. All keys of a namespace follow each other.
+///
+/// **Does not promise** to be one object: an object that was deleted and made again has the same key. Compare uids where that matters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 

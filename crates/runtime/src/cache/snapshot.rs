@@ -14,6 +14,10 @@ use super::pages::Pages;
 use super::store::{Kept, entry};
 
 /// The objects of one cache at one revision. Holds still, and is cheap to take and to clone: it shares what did not change since.
+///
+/// **Guarantees**: it is what the store held of the cache's selection at [`Snapshot::revision`], all of it and nothing from later (R1); its
+/// indexes find the objects of that revision. **Does not promise** to be current. **Costs**, for as long as it is kept, the memory of
+/// what has changed since: take one per run, and drop it.
 #[derive(Clone)]
 pub struct Snapshot {
     revision: Revision,
@@ -114,7 +118,7 @@ impl Snapshot {
     }
 }
 
-/// A [`Snapshot`] of a kind that is known.
+/// A [`Snapshot`] of a kind that is known. **Guarantees**: those of the snapshot.
 pub struct View<K> {
     snapshot: Snapshot,
     shape: PhantomData<fn() -> K>,

@@ -8,10 +8,13 @@ use setpoint_types::FieldProblem;
 
 use crate::ensure::EnsureError;
 use crate::finalizer::FinalizerError;
+use crate::sentence::sentence;
 
 type Cause = Box<dyn StdError + Send + Sync>;
 
 /// Why a run came to nothing. `?` makes one of every [`setpoint_client::Error`], and chooses the case by its reason.
+///
+/// **Guarantees**: none of them loses a key, and none makes it run without a pause. What the run has written until then stays.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     /// It may go better later: the key runs again after its backoff. A conflict is one, too: the plan is thrown away, and the
@@ -75,18 +78,6 @@ fn hint(error: &(dyn StdError + 'static)) -> Option<Duration> {
         ensured.or_else(|| error.downcast_ref::<Error>()).and_then(Error::retry_after)
     };
     std::iter::successors(Some(error), |error| StdError::source(*error)).find_map(of)
-}
-
-/// An error with its causes.
-pub(super) fn sentence(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        next = error.source();
-    }
-    text
 }
 
 impl From<Error> for ReconcileError {

@@ -52,7 +52,7 @@ pub trait Reconciler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
-/// What is to become of a key whose run went well.
+/// What is to become of a key whose run went well. **Guarantees**: a change, and a resync, make the key run whatever was said here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing until something changes.

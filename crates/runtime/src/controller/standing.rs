@@ -73,40 +73,50 @@ impl Notices {
         Self { manager, enabled, fits: OnceCell::new(), applied, counters }
     }
 
-    /// Shows how the key stands, if that is another than what its object shows.
+    /// Shows how the key stands, if that is another than what its object shows. False if it should be shown, and could not be, and it is
+    /// worth another try.
     pub async fn show(
         &self,
         run: &Run,
         entry: Option<Entry>,
         standing: &Standing,
         oscillation: Option<&Oscillation>,
-    ) {
-        let Some(entry) = entry.filter(|_| self.enabled) else { return };
-        let Ok(parts) = entry.parts() else { return };
+    ) -> bool {
+        let Some(entry) = entry.filter(|_| self.enabled) else { return true };
+        let Ok(parts) = entry.parts() else { return true };
         let nothing_to_say = oscillation.is_none() && !matches!(standing, Standing::Stalled { .. });
         if nothing_to_say && !names_ours(&parts.status) {
-            return;
+            return true;
         }
-        let Ok(object) = parts.into_object() else { return };
+        let Ok(object) = parts.into_object() else { return true };
         let shown = shown(&object.status);
         let wanted = wanted(&shown, standing, oscillation, object.metadata.generation, run.now());
         let said: Vec<Said> = wanted.iter().map(Said::from).collect();
         if said == shown.iter().map(Said::from).collect::<Vec<_>>() || self.was_applied(run.key(), &said) {
-            return;
+            return true;
         }
-        if !*self.fits.get_or_init(|| has_conditions(run.client(), &object.kind)).await {
-            return;
-        }
-        match self.apply(run, object, &wanted).await {
-            Ok(()) => {
+        match self.say(run, object, &wanted).await {
+            Ok(true) => {
                 self.applied.lock().put(run.key().clone(), Applied { said, at: Instant::now() });
+                true
             }
-            Err(error) if error.is_not_found() || error.is_fenced() => {}
+            Ok(false) => true,
+            Err(error) if error.is_not_found() || error.is_fenced() => true,
             Err(error) => {
                 self.counters.condition_failures.inc();
                 tracing::debug!(%error, "the conditions were not written");
+                !error.is_transient()
             }
         }
+    }
+
+    /// Writes the conditions, if the kind has them. What cannot be found out now is asked again the next time.
+    async fn say(&self, run: &Run, object: Object, wanted: &[Condition]) -> Result<bool, Error> {
+        let fits = self.fits.get_or_try_init(|| has_conditions(run.client(), &object.kind)).await?;
+        if *fits {
+            self.apply(run, object, wanted).await?;
+        }
+        Ok(*fits)
     }
 
     fn was_applied(&self, key: &Key, said: &[Said]) -> bool {
@@ -174,21 +184,14 @@ fn wanted(
 }
 
 /// Whether the status of a kind has conditions, by its schema.
-async fn has_conditions(client: &Client, kind: &str) -> bool {
+async fn has_conditions(client: &Client, kind: &str) -> Result<bool, Error> {
     const PLACE: &str = "/properties/status/properties/conditions";
     if let Some(known) = registry::kind(kind) {
-        return known.schema().pointer(PLACE).is_some();
+        return Ok(known.schema().pointer(PLACE).is_some());
     }
-    match client.api::<KindDefinition>().list_all(&ListOptions::default()).await {
-        Ok((definitions, _)) => definitions
-            .into_iter()
-            .find(|definition| definition.spec.names.kind == kind)
-            .is_some_and(|definition| Value::Object(definition.spec.schema).pointer(PLACE).is_some()),
-        Err(error) => {
-            tracing::warn!(kind, %error, "conditions are not shown: the kind's definition cannot be read");
-            false
-        }
-    }
+    let (definitions, _) = client.api::<KindDefinition>().list_all(&ListOptions::default()).await?;
+    let definition = definitions.into_iter().find(|definition| definition.spec.names.kind == kind);
+    Ok(definition.is_some_and(|it| Value::Object(it.spec.schema).pointer(PLACE).is_some()))
 }
 
 #[cfg(test)]

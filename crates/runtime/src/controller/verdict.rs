@@ -1,9 +1,12 @@
 //! What follows from how a run ended. Pure.
 
+use setpoint_types::names::check_reason;
+
 use super::error::ReconcileError;
 use super::reconciler::Action;
 use super::settings::Options;
 use crate::queue::Outcome;
+use crate::sentence::sentence;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -100,9 +103,8 @@ pub(super) fn judge(ending: &Ending, failures: u32, options: &Options) -> Verdic
         }
         Ending::Gone => verdict(Outcome::Done, Label::Gone, Standing::Unchanged),
         Ending::Failed(ReconcileError::Terminal { reason, cause }) => {
-            let message = super::error::sentence(&**cause);
-            let standing = Standing::Stalled { reason: reason.clone(), message };
-            verdict(Outcome::Done, Label::Terminal, standing)
+            let (reason, message) = told(reason, sentence(&**cause));
+            verdict(Outcome::Done, Label::Terminal, Standing::Stalled { reason, message })
         }
         // Not `Done`: if the shard is held after all, the key must not be lost; if not, it is dropped when it comes up.
         Ending::Failed(ReconcileError::NotHolder) => {
@@ -125,6 +127,14 @@ pub(super) fn judge(ending: &Ending, failures: u32, options: &Options) -> Verdic
         }
         // Whoever gains the shard again begins with all its keys.
         Ending::Lost => verdict(Outcome::Done, Label::NotHolder, Standing::Unchanged),
+    }
+}
+
+/// A reason that no condition can have would hide what is wrong: it becomes a part of the message.
+fn told(reason: &str, message: String) -> (String, String) {
+    match check_reason(reason) {
+        Ok(()) => (reason.to_owned(), message),
+        Err(_) => ("Terminal".to_owned(), format!("{reason}: {message}")),
     }
 }
 
@@ -185,6 +195,15 @@ mod tests {
         let (reason, message) = ("BadSpec".into(), "no such zone".into());
         assert_eq!(verdict.standing, Standing::Stalled { reason, message });
         assert_eq!(judged(Ending::Finished(Action::Done), 9).standing, Standing::Well);
+    }
+
+    #[test]
+    fn a_reason_that_makes_no_sense_is_told_as_text() {
+        for reason in ["", "no such zone", "7", &"X".repeat(5_000)] {
+            let verdict = judged(Ending::Failed(ReconcileError::terminal(reason, "cause")), 0);
+            let Standing::Stalled { reason: shown, message } = verdict.standing else { panic!() };
+            assert_eq!((shown.as_str(), message), ("Terminal", format!("{reason}: cause")));
+        }
     }
 
     #[test]

@@ -166,8 +166,12 @@ impl Workshop {
         }
         let entry = self.entry(run.key());
         let shown = self.notices.show(run, entry, &verdict.standing, oscillation.as_ref());
-        if timeout(self.options.timeout(), shown).await.is_err() {
-            verdict.dropped = true;
+        match timeout(self.options.timeout(), shown).await {
+            Ok(true) => {}
+            // Nobody would know what became of it, perhaps until the next resync.
+            Ok(false) if verdict.outcome == Outcome::Done => verdict.outcome = Outcome::Failed,
+            Ok(false) => {}
+            Err(_) => verdict.dropped = true,
         }
     }
 

@@ -102,8 +102,9 @@ impl fmt::Debug for Claim {
     }
 }
 
-/// A run of a key whose shard is this process's. While one is alive, the shard is not given back, until the deadline of
-/// [`super::Settings::drain_ms`]. A run ends when this is dropped.
+/// A run of a key whose shard is this process's. **Guarantees**: while one is alive, the shard is not given back, until the deadline of
+/// [`super::Settings::drain_ms`]. **Does not promise** that the shard stays this process's: see [`Claim::lost`]. A run ends when this is
+/// dropped.
 pub struct RunGuard {
     claim: Claim,
     table: Arc<Table>,

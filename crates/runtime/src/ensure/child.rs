@@ -11,7 +11,8 @@ use super::{Done, EnsureError, Ensured};
 /// How often one call looks again after something came or went between two looks.
 const LOOKS_MAX: usize = 3;
 
-/// The object whose parts are made, as the run saw it.
+/// The object whose parts are made, as the run saw it. **Assumes** that key, uid and revision are of one look. **Does not promise** that
+/// it is still there: a part of an object that is gone is taken away by the garbage collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub key: ObjectKey,

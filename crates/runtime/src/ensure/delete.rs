@@ -5,7 +5,7 @@ use setpoint_types::{ObjectKey, Revision};
 
 use super::EnsureError;
 
-/// How an object is deleted.
+/// How an object is deleted. **Guarantees** with either: only the object of the uid that was seen goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
     pub propagation: Propagation,

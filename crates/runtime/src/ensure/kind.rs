@@ -6,6 +6,7 @@ use setpoint_client::{Client, Typed};
 use setpoint_types::kinds::{KindDefinition, KindDefinitionSpec};
 
 use super::{EnsureError, Ensured, ensure_applied};
+use crate::sentence::sentence;
 
 /// Between two tries while the cluster cannot be reached: short for whoever waits, long for a server that comes up.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -27,7 +28,8 @@ pub async fn ensure_kind(
     loop {
         match ensure_applied(&api, None, &wanted, true).await {
             Err(EnsureError::Call(error)) if error.is_transient() => {
-                tracing::warn!(kind = %wanted.spec.names.kind, %error, "the kind could not be defined, and is tried again");
+                let (kind, error) = (&*wanted.spec.names.kind, sentence(&error));
+                tracing::warn!(kind, error, "the kind could not be defined, and is tried again");
                 tokio::time::sleep(PAUSE).await;
             }
             answered => return answered,

@@ -45,7 +45,7 @@ pub enum Done {
     Changed,
 }
 
-/// What was done, and what is there now.
+/// What was done, and what is there now. **Guarantees**: at `revision` the state was as wanted. **Does not promise** that it still is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ensured<T> {
     pub done: Done,

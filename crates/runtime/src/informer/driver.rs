@@ -76,7 +76,12 @@ impl<S: Shape> Driver<S> {
             Happened::Ended(stream, Some(error)) => {
                 Counters::add(&counters.failures, 1);
                 let position = self.machine.position().map(|position| position.get());
-                tracing::debug!(kind = &*self.shared.kind, revision = position, %error, "watch ended");
+                match needs_mending(&error) {
+                    true => tracing::warn!(kind = &*self.shared.kind, %error, "the server refuses the watch"),
+                    false => {
+                        tracing::debug!(kind = &*self.shared.kind, revision = position, %error, "watch ended");
+                    }
+                }
                 Input::Ended(stream, End::of(&error))
             }
         }
@@ -137,6 +142,12 @@ impl<S: Shape> Driver<S> {
         }
         self.link = Link::Closed;
     }
+}
+
+/// A server that is away comes back by itself. A kind that there is not, a selector that it cannot read or a permission that is missing
+/// are somebody's to mend, and until then the cache stays as it is: that is said aloud, as often as it is tried.
+fn needs_mending(error: &Error) -> bool {
+    error.refusal().is_some() && !error.is_transient() && !error.is_expired()
 }
 
 /// Says that the cache is fed no more when it is dropped.

@@ -35,7 +35,9 @@ impl Default for InformerSettings {
     }
 }
 
-/// Which objects of a kind.
+/// Which objects of a kind, and what is kept of each. **Guarantees**: an object that leaves a selection is gone from the cache as if it were
+/// deleted, and one that enters it comes. **Assumes** selectors that the server takes: with others the cache is never synced, and
+/// `/readyz` says which one is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// None: everywhere. Ignored for kinds of the whole cluster.

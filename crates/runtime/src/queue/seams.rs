@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::core::Moment;
 
-/// A time line that never goes back.
+/// A time line. **Assumed** of it: it never goes back; a queue that is told an earlier time takes it for the latest it knows.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Moment;
 

@@ -317,7 +317,8 @@ impl<K> Drop for ShortOfRoom<'_, K> {
     }
 }
 
-/// A key that runs. There is one of these at a time for each key.
+/// A key that runs. **Guarantees**: there is one of these at a time for each key, and adds of the key meanwhile are answered by another run.
+/// **Assumes** that whoever has it ends it: until then the key does not run again.
 ///
 /// It ends with [`finish`](Self::finish). Dropped instead, by a panic or a cancelled task, it counts as failed: the key runs
 /// again after its backoff.

@@ -24,7 +24,9 @@ use crate::trace::TraceContext;
 /// What the kind's schema allows.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// What is known before anything is decided: what a run is about, and on which grounds.
+/// What is known before anything is decided: what a run is about, and on which grounds. **Guarantees**: where they come from
+/// [`crate::Run::grounds`], the revisions are those the caches had at that moment. **Does not promise** that `cause` is the only change
+/// that led to the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grounds {
     pub object: ObjectReference,
@@ -73,7 +75,8 @@ pub struct Draft {
     spec: DecisionSpec,
 }
 
-/// A transaction with its decision in it.
+/// A transaction with its decision in it. **Guarantees**: the record is there exactly if the effect is, at the same revision.
+/// **Assumes** that it is committed with `options`.
 #[must_use = "nothing happens before it is committed"]
 pub struct WithDecision {
     pub transaction: Transaction,

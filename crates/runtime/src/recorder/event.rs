@@ -13,7 +13,8 @@ use crate::trace::TraceContext;
 /// What the kind's schema allows.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Something to be told of an object.
+/// Something to be told of an object. **Assumes** that the reason is one word in CamelCase: another one is refused by the server, and
+/// counted as lost. What a note guarantees once it is told is the [`super::Recorder`]'s to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     spec: EventSpec,

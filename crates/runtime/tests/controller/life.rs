@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use setpoint_runtime::cache::Transform;
+use setpoint_runtime::election::{self, Election};
 use setpoint_runtime::informer::{Informers, Selection};
 use setpoint_runtime::{
     Action, Controller, ControllerSettings, Manager, ManagerError, ManagerSettings, Predicate, Reconciler,
@@ -99,12 +100,40 @@ async fn a_controller_that_makes_no_sense_is_refused_by_name() {
     assert!(Manager::new(store.client(1), ManagerSettings::named("")).is_err());
 }
 
+/// A process of a program that runs on two machines of one name, say.
+async fn twin(store: &Store, seed: u64) -> Rig {
+    let setup = Setup { seed, settings: ManagerSettings::named("rig"), ..Setup::default() };
+    Rig::with(setup, store, |_, it| it, |_, _| Box::pin(async { Ok(Action::Done) })).await
+}
+
 #[tokio::test(start_paused = true)]
-async fn two_processes_of_one_name_are_two() {
+async fn two_processes_of_one_identity_are_two_and_one_of_them_works() {
+    let store = Store::with_leases();
+    object(&store, "a", 1);
+    let (first, mut second) = (twin(&store, 1).await, twin(&store, 2).await);
+    sleep(Duration::from_secs(60)).await;
+    assert_ne!(first.manager.identity(), second.manager.identity());
+    assert_eq!((first.runs("a"), second.runs("a")), (1, 0), "L5: not both");
+    let holder = || store.leases(|leases| leases["rig.shard-0-of-1"].holder.clone());
+    assert!(holder().starts_with(first.manager.identity()), "{}", holder());
+    // Neither mistakes the other's lease for its own.
+    first.stop().await.expect("in order");
+    second.ran(1).await;
+    assert!(holder().starts_with(second.manager.identity()), "{}", holder());
+}
+
+#[tokio::test(start_paused = true)]
+async fn elections_under_one_identity_hold_under_names_of_their_own() {
     let store = Store::default();
-    let manager =
-        |seed| Manager::new(store.client(seed), ManagerSettings::named("x")).expect("good settings");
-    assert_ne!(manager(1).identity(), manager(2).identity());
+    let holder = |seed| {
+        let (client, options) =
+            (store.client(seed), election::Settings::default().check().expect("defaults"));
+        let informers = Informers::new(client.clone(), Default::default());
+        let election = Election::new(&client, &informers, "x", "host-a", options).expect("good names");
+        election.holder().to_owned()
+    };
+    assert_ne!(holder(1), holder(2));
+    assert!(holder(1).starts_with("host-a-"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -179,6 +179,7 @@ impl Faults {
             Fault::Refuse(time) => wrong.refusing_until = now + time,
             Fault::Slow(time) => wrong.slow = time,
             Fault::Jump(time) => self.inner.world.jump(time),
+            Fault::JumpBack(time) => self.inner.world.jump_back(time),
             Fault::Cut => self.inner.watches_cut.send_modify(|cuts| *cuts += 1),
             Fault::Gone(time) => {
                 wrong.gone_until = now + time;

@@ -38,6 +38,8 @@ pub enum Fault {
     Slow(Duration),
     /// The date jumps forward.
     Jump(Duration),
+    /// The date jumps back.
+    JumpBack(Duration),
 }
 
 /// When it happens. All count from 1, over all lives of the process.
@@ -75,7 +77,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 impl Fault {
     /// Faults of one write, for [`At::Write`]. The times are beyond a client's patience for one attempt (late), beyond its
     /// patience for a call (gone), and beyond the time of a lease (freeze).
-    pub const OF_WRITES: [Self; 11] = [
+    pub const OF_WRITES: [Self; 12] = [
         Self::CrashBeforeAnswer,
         Self::CrashAfterAnswer,
         Self::LoseRequest,
@@ -87,6 +89,7 @@ impl Fault {
         Self::Refuse(Duration::from_secs(10)),
         Self::Slow(Duration::from_secs(3)),
         Self::Jump(Duration::from_secs(3600)),
+        Self::JumpBack(Duration::from_secs(3600)),
     ];
 
     /// Faults of watches, for [`At::Event`] and [`At::Step`]. The shorter hold ends before a stream counts as stalled, the longer
@@ -118,6 +121,7 @@ impl Fault {
             Self::Refuse(time) => ("refuse", Some(time)),
             Self::Slow(time) => ("slow", Some(time)),
             Self::Jump(time) => ("jump", Some(time)),
+            Self::JumpBack(time) => ("jump-back", Some(time)),
         }
     }
 
@@ -133,6 +137,7 @@ impl Fault {
             Self::Refuse,
             Self::Slow,
             Self::Jump,
+            Self::JumpBack,
         ];
         let plain =
             [Self::CrashBeforeAnswer, Self::CrashAfterAnswer, Self::LoseRequest, Self::LoseAnswer, Self::Cut];

@@ -49,7 +49,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// One run.
+/// One run. **Guarantees**: the same plan brings the same again ([`crate::replay`]), in so far as the controller takes time and randomness from
+/// tokio's clock and its client.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub plan: Plan,

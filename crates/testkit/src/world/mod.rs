@@ -120,6 +120,11 @@ impl World {
         self.inner.log.clock.jump(by);
     }
 
+    /// The date jumps back. Timers do not notice.
+    pub fn jump_back(&self, by: Duration) {
+        self.inner.log.clock.jump_back(by);
+    }
+
     /// Since the world began.
     pub fn elapsed(&self) -> Duration {
         self.inner.log.clock.elapsed()

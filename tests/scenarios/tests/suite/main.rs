@@ -9,6 +9,7 @@
 //! - `random`: everything at once, from a seed
 //! - `rules`: what holds at every revision, and that each rule sees what it is for
 //! - `hands`, `fleet`, `whole`: what schedulers and agents do, in a few lines; hosts; all programs together
+//! - `records`: what is kept of Events and Decisions
 
 mod batches;
 mod cascade;
@@ -22,6 +23,7 @@ mod node_b7;
 mod operations;
 mod random;
 mod recovery;
+mod records;
 mod repairs;
 mod rollouts;
 mod rules;
