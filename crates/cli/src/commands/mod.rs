@@ -1,10 +1,10 @@
-//! The commands, a module each.
+//! The commands, a module each: its arguments, and what it does on a session.
 
 mod new;
 
-use std::error::Error;
-
 use clap::Subcommand;
+
+use crate::session::{Done, Session};
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -14,9 +14,9 @@ pub enum Command {
 }
 
 impl Command {
-    pub fn run(self) -> Result<(), Box<dyn Error>> {
+    pub async fn run(self, session: &mut Session) -> Done {
         match self {
-            Self::New(new) => new.run(),
+            Self::New(new) => new.run(session),
         }
     }
 }
