@@ -6,6 +6,10 @@
 //! | `command_line` | what all commands understand: context, namespace, endpoints |
 //! | `session` | what a command is given: the stage, and a client as the command line asks for it |
 //! | `stage` | the seam to the process: streams, environment, time, network |
+//! | `targets`, `kinds`, `moment` | which objects are meant: kinds by any of their names, names, selectors, the past |
+//! | `manifest/` | objects in files, with the line and column of what is wrong |
+//! | `output/` | results as tables, JSON, YAML, names or by JSONPath |
+//! | `near` | what somebody may have meant |
 //! | `exit`, `failure` | how a command ends; what is said when it cannot do what it was asked for |
 //!
 //! Results go to standard output, everything else to standard error. [docs/cli.md](../../../docs/cli.md) is the users' page.
@@ -14,8 +18,14 @@ mod command_line;
 mod commands;
 mod exit;
 mod failure;
+mod kinds;
+mod manifest;
+mod moment;
+mod near;
+mod output;
 mod session;
 mod stage;
+mod targets;
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -20,6 +20,7 @@
 //! |---|---|
 //! | `api/` | reading, watching and writing the objects of one kind |
 //! | `transaction`, `leases`, `ledgers` | several writes at one revision; leases and their fences; what is reserved |
+//! | `kinds` | which kinds a cluster serves, with their schemas |
 //! | `placement` | giving replicas a node, and taking it back |
 //! | `shape`, `parts` | what an object is in Rust: typed, dynamic, metadata only |
 //! | `config/` | clusters, users and contexts in a file |
@@ -40,6 +41,7 @@ mod convert;
 mod endpoint;
 mod entropy;
 mod error;
+mod kinds;
 mod leases;
 mod ledgers;
 mod options;
@@ -60,6 +62,7 @@ pub use convert::author_of;
 pub use endpoint::{Endpoint, EndpointError};
 pub use entropy::Entropy;
 pub use error::Error;
+pub use kinds::{ServedColumn, ServedKind};
 pub use leases::{AcquireOptions, Acquired, Holder, KeepAlive, Kept, Leases};
 pub use ledgers::{Ledger, Ledgers};
 pub use options::{

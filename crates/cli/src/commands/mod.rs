@@ -1,5 +1,10 @@
 //! The commands, a module each: its arguments, and what it does on a session.
 
+mod api_resources;
+mod apply;
+mod delete;
+mod describe;
+mod get;
 mod new;
 
 use clap::Subcommand;
@@ -8,6 +13,17 @@ use crate::session::{Done, Session};
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Show objects
+    Get(get::Get),
+    /// Show all that is known of objects
+    Describe(describe::Describe),
+    /// Make objects as files say
+    Apply(apply::Apply),
+    /// Delete objects
+    Delete(delete::Delete),
+    /// Show the kinds of objects there are
+    #[command(visible_alias = "kinds")]
+    ApiResources(api_resources::ApiResources),
     /// Begin something of your own
     #[command(subcommand)]
     New(new::New),
@@ -16,7 +32,12 @@ pub enum Command {
 impl Command {
     pub async fn run(self, session: &mut Session) -> Done {
         match self {
-            Self::New(new) => new.run(session),
+            Self::Get(command) => command.run(session).await,
+            Self::Describe(command) => command.run(session).await,
+            Self::Apply(command) => command.run(session).await,
+            Self::Delete(command) => command.run(session).await,
+            Self::ApiResources(command) => command.run(session).await,
+            Self::New(command) => command.run(session),
         }
     }
 }
