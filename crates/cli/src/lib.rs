@@ -9,6 +9,8 @@
 //! | `targets`, `kinds`, `moment` | which objects are meant: kinds by any of their names, names, selectors, the past |
 //! | `manifest/` | objects in files, with the line and column of what is wrong |
 //! | `output/` | results as tables, JSON, YAML, names or by JSONPath |
+//! | `follow` | one object, until enough was seen of it |
+//! | `live` | views that are drawn again and again |
 //! | `near` | what somebody may have meant |
 //! | `exit`, `failure` | how a command ends; what is said when it cannot do what it was asked for |
 //!
@@ -18,7 +20,9 @@ mod command_line;
 mod commands;
 mod exit;
 mod failure;
+mod follow;
 mod kinds;
+mod live;
 mod manifest;
 mod moment;
 mod near;

@@ -20,6 +20,8 @@
 //! |---|---|
 //! | `api/` | reading, watching and writing the objects of one kind |
 //! | `transaction`, `leases`, `ledgers` | several writes at one revision; leases and their fences; what is reserved |
+//! | `access` | who one is, and what one may do |
+//! | `cluster` | members, how each is, backups, compaction |
 //! | `kinds` | which kinds a cluster serves, with their schemas |
 //! | `placement` | giving replicas a node, and taking it back |
 //! | `shape`, `parts` | what an object is in Rust: typed, dynamic, metadata only |
@@ -30,12 +32,14 @@
 //!
 //! Not here: caches and controllers (`setpoint-runtime`), and what the server does with a request.
 
+mod access;
 mod api;
 mod attempt;
 mod backoff;
 mod breaker;
 mod call;
 mod client;
+mod cluster;
 pub mod config;
 mod convert;
 mod endpoint;
@@ -54,10 +58,12 @@ mod shape;
 mod transaction;
 mod wire;
 
+pub use access::{Deed, Leave, WhoAmI};
 pub use api::{Api, Page, RawWatch, Version, Versions, Watch, WatchEvent, WatchOptions};
 pub use backoff::Backoff;
 pub use breaker::{Breaker, BreakerSettings};
 pub use client::{BuildError, Client, OnAmbiguous, OnWrite};
+pub use cluster::{BackupStream, Member, MemberStatus, Upkeep};
 pub use convert::author_of;
 pub use endpoint::{Endpoint, EndpointError};
 pub use entropy::Entropy;

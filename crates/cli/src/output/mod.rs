@@ -5,11 +5,13 @@
 //! | [`table`], [`column`] | tables for people, and their cells |
 //! | [`jsonpath`] | expressions that pick from JSON |
 //! | [`objects`] | lists of objects, in every form |
+//! | [`difference`] | two texts compared, as `diff -u` does |
 //! | [`age`], [`colour`] | times and words for people |
 
 pub mod age;
 pub mod colour;
 pub mod column;
+pub mod difference;
 pub mod jsonpath;
 pub mod objects;
 pub mod table;

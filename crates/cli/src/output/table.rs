@@ -29,10 +29,6 @@ impl Table {
         self.rows.is_empty()
     }
 
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
     /// As wide as these, or wider where that is needed.
     pub fn widths(&self, least: &Widths) -> Widths {
         let count = self.headers.len();
