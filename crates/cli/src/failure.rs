@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 
 use setpoint_client::config::ConfigError;
-use setpoint_client::{BuildError, Error, Reason};
+use setpoint_client::{BuildError, Endpoint, Error, Reason};
 
 use crate::exit::Exit;
 
@@ -16,11 +16,13 @@ use crate::exit::Exit;
 pub struct Failure {
     exit: Exit,
     text: String,
+    /// Nobody was there: it helps to know who was asked.
+    nobody: bool,
 }
 
 impl Failure {
     pub fn new(exit: Exit, text: impl Into<String>) -> Self {
-        Self { exit, text: text.into() }
+        Self { exit, text: text.into(), nobody: false }
     }
 
     /// The command line, or what it names, is wrong.
@@ -47,6 +49,16 @@ impl Failure {
 
     pub fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// With the addresses that were asked, if nobody answered there.
+    #[must_use]
+    pub fn asked(mut self, endpoints: &[Endpoint]) -> Self {
+        if self.nobody && !endpoints.is_empty() {
+            let endpoints: Vec<&str> = endpoints.iter().map(Endpoint::as_str).collect();
+            self.text = self.text.replacen(NOBODY, &format!("{NOBODY} at {}", endpoints.join(", ")), 1);
+        }
+        self
     }
 
     pub fn is_silent(&self) -> bool {
@@ -77,7 +89,15 @@ impl From<Error> for Failure {
         match &error {
             Error::Refused { operation, target, refusal } => {
                 let exit = exit_of(refusal.reason);
-                Self::new(exit, format!("{operation} {target}: {}", refusal.message))
+                // These name the object themselves.
+                let is_whole = matches!(exit, Exit::NotFound | Exit::Forbidden);
+                let before = if is_whole { String::new() } else { format!("{operation} {target}: ") };
+                Self::new(exit, format!("{before}{}", refusal.message))
+            }
+            // A server answered, and said that it cannot now.
+            Error::Unanswered { operation, target, last, ambiguous, .. } if last.source().is_none() => {
+                let text = format!("{operation} {target}: {}{}", last.message(), perhaps_done(*ambiguous));
+                Self::new(Exit::Unreachable, text)
             }
             Error::Unanswered { ambiguous, .. } => unanswered(&error, *ambiguous),
             Error::Unreadable { .. } | Error::Senseless { .. } => Self::failed(error.to_string()),
@@ -101,20 +121,26 @@ fn exit_of(reason: Reason) -> Exit {
 /// No server, or none that could answer.
 fn unanswered(error: &Error, ambiguous: bool) -> Failure {
     let cause = error.source().map(chain).unwrap_or_default();
-    let done = if ambiguous { " It may have been done: look before you ask again." } else { "" };
+    let done = perhaps_done(ambiguous);
     let text = if cause.contains("certificate") {
         format!(
             "the server's certificate, or yours, was not accepted: {}. Check certificate-authority and client-certificate of the \
-             context.{done}",
+             context{done}",
             last_cause(error)
         )
     } else {
         format!(
-            "no server answered: {}. Is it running, and is the address right? See `setpoint config view`, or name it with -s.{done}",
+            "{NOBODY}: {}. Is it running, and is the address right? See `setpoint config view`, or name it with -s{done}",
             last_cause(error)
         )
     };
-    Failure::new(Exit::Unreachable, text)
+    Failure { nobody: true, ..Failure::new(Exit::Unreachable, text) }
+}
+
+const NOBODY: &str = "no server answered";
+
+fn perhaps_done(ambiguous: bool) -> &'static str {
+    if ambiguous { ". It may have been done: look before you ask again." } else { "" }
 }
 
 fn last_cause(error: &Error) -> String {

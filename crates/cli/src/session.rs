@@ -11,6 +11,7 @@ use setpoint_types::Timestamp;
 use crate::command_line::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::colour;
 use crate::stage::Stage;
 
 /// How a command ends.
@@ -68,7 +69,14 @@ impl Session {
             Ok(exit) => exit,
             Err(failure) if failure.is_silent() => failure.exit(),
             Err(failure) => {
-                self.note(format!("error: {failure}"));
+                let endpoints = self.settings().map(|settings| settings.endpoints).unwrap_or_default();
+                let failure = failure.asked(&endpoints);
+                let error = if self.stage.terminal.err && self.stage.terminal.colour {
+                    colour::red("error:")
+                } else {
+                    "error:".to_owned()
+                };
+                self.note(format!("{error} {failure}"));
                 failure.exit()
             }
         }

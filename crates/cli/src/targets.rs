@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use clap::Args;
-use setpoint_client::{Api, Client, Dynamic, ListOptions, ReadAt, Scope};
+use setpoint_client::{Api, Client, Dynamic, Error, ListOptions, Partial, ReadAt, Scope};
 use setpoint_types::object::Object;
 
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kinds::{KindEntry, Kinds};
+use crate::near;
 
 /// Among which objects.
 #[derive(Args, Clone, Debug, Default)]
@@ -122,6 +124,19 @@ pub async fn parse_one(words: &[String], kinds: &mut Kinds) -> Result<Target, Fa
     }
 }
 
+/// What is said of an object that is not there, with the name that may have been meant.
+pub async fn missing(error: Error, target: &Target, client: &Client, scope: &Scope) -> Failure {
+    let name = target.name.as_deref().unwrap_or_default();
+    let options = ListOptions { page: 500, ..ListOptions::default() };
+    let known =
+        client.shaped::<Partial<()>>(&target.kind.name, target.kind.scope(scope)).list(&options).await;
+    // Who may not list is told only that it is not there.
+    let names: Vec<String> =
+        known.map(|page| page.objects.into_iter().map(|it| it.name).collect()).unwrap_or_default();
+    let hint = near::hint(name, names.iter().map(String::as_str));
+    Failure::new(Exit::NotFound, format!("{}{hint}", Failure::from(error)))
+}
+
 /// The objects that are meant: those with names, and all that are selected. In the order of the targets.
 pub async fn resolve(
     targets: &[Target],
@@ -132,7 +147,13 @@ pub async fn resolve(
     for target in targets {
         let api = target.api(client, &selection.scope(client));
         match &target.name {
-            Some(name) => found.push((target.kind.clone(), api.get(name).await?)),
+            Some(name) => match api.get(name).await {
+                Ok(object) => found.push((target.kind.clone(), object)),
+                Err(error) if error.is_not_found() => {
+                    return Err(missing(error, target, client, &selection.scope(client)).await);
+                }
+                Err(error) => return Err(error.into()),
+            },
             None => {
                 let (objects, _) = api.list_all(&selection.list(ReadAt::Latest)).await?;
                 found.extend(objects.into_iter().map(|object| (target.kind.clone(), object)));

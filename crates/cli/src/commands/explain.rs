@@ -89,7 +89,7 @@ fn missing(schema: &Value, path: &str, step: &str) -> Failure {
             let hint = near::hint(step, fields.keys().map(String::as_str));
             Failure::usage(format!("{path} has no field {step:?}{hint}"))
         }
-        None => Failure::usage(format!("{path} is a {} and has no fields", type_of(schema))),
+        None => Failure::usage(format!("{path} is of type {} and has no fields", type_of(schema))),
     }
 }
 

@@ -114,8 +114,12 @@ impl Get {
                         revision
                     }
                     Err(error) if error.is_not_found() && self.ignore_not_found => Revision::default(),
-                    Err(error) if error.is_not_found() && targets.len() > 1 => {
-                        session.note(format!("error: {}", Failure::from(error)));
+                    Err(error) if error.is_not_found() => {
+                        let failure = targets::missing(error, target, &client, &scope).await;
+                        if targets.len() == 1 {
+                            return Err(failure);
+                        }
+                        session.note(format!("error: {failure}"));
                         missing = Some(Failure::said(Exit::NotFound));
                         Revision::default()
                     }

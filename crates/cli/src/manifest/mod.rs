@@ -87,10 +87,18 @@ fn parse(text: &Text) -> Result<Vec<Located>, Failure> {
                 return Ok(vec![Located::nowhere(value)]);
             }
             let message = error.without_snippet().to_string();
-            let first = message.lines().next().unwrap_or("it cannot be read").to_owned();
+            let first = message.lines().next().unwrap_or("it cannot be read");
+            // The place comes before it, and what a program could set is nothing for its user.
+            let first = first.split(" at line ").next().unwrap_or(first);
+            let first = match first.strip_prefix("duplicate mapping key: ") {
+                Some(key) => {
+                    format!("{} is there twice; leave one of them out", key.split(',').next().unwrap_or(key))
+                }
+                None => format!("this is not YAML: {first}"),
+            };
             let place =
                 error.location().map(|it| format!(":{}:{}", it.line(), it.column())).unwrap_or_default();
-            Err(Failure::usage(format!("{}{place}: this is not YAML: {first}", text.name)))
+            Err(Failure::usage(format!("{}{place}: {first}", text.name)))
         }
     }
 }
@@ -141,7 +149,7 @@ async fn understand(
         let all: Vec<String> = kinds.all().await?.iter().map(|kind| kind.name.clone()).collect();
         let hint = near::hint(name, all.iter().map(String::as_str));
         let message = format!("there is no kind {name:?}{hint}");
-        return Ok(Err(vec![complaint(named.value.place, ".kind", message)]));
+        return Ok(Err(vec![complaint(named.value.place, "", message)]));
     };
     let found = complaints(&document, &kind);
     if !found.is_empty() {
@@ -165,10 +173,10 @@ fn complaints(document: &Located, kind: &KindEntry) -> Vec<Complaint> {
         for entry in entries.iter().filter(|entry| !PARTS.contains(&entry.name.as_str())) {
             let advice = match entry.name.as_str() {
                 "apiVersion" => "is not needed here: a kind has one version. Remove the line".to_owned(),
-                name => format!(
-                    "is no part of an object{}; there are kind, metadata and spec",
-                    near::hint(name, PARTS)
-                ),
+                name => match near::nearest(name, PARTS) {
+                    Some(near) => format!("is no part of an object; did you mean {near}?"),
+                    None => "is no part of an object; there are kind, metadata and spec".to_owned(),
+                },
             };
             found.push(Complaint { place: entry.place, path: places::step(&entry.name), message: advice });
         }

@@ -52,11 +52,10 @@ impl Format {
                 Template::parse(template).map(Self::JsonPath).map_err(|error| error.to_string())
             }
             ("jsonpath", _) => Err("write jsonpath=EXPRESSION, as in jsonpath={.metadata.name}".to_owned()),
-            _ => Err(format!(
-                "there is no such form{}; choose one of {}",
-                near::hint(name, FORMATS),
-                FORMATS.join(", ")
-            )),
+            _ => Err(match near::nearest(name, FORMATS) {
+                Some(near) => format!("there is no such form; did you mean {near}?"),
+                None => format!("there is no such form; choose one of {}", FORMATS.join(", ")),
+            }),
         }
     }
 }

@@ -52,7 +52,7 @@ async fn nobody_there_is_said_with_what_to_look_at() {
     let (exit, err) = played(&["setpoint", "get", "nodes", "-s", &format!("127.0.0.1:{port}")]).await;
     assert_eq!(exit, 6, "{err}");
     assert!(
-        err.starts_with("error: no server answered") && err.contains(&format!("127.0.0.1:{port}")),
+        err.starts_with("error: no server answered at http://") && err.contains(&format!("127.0.0.1:{port}")),
         "{err}"
     );
     assert!(err.contains("-s") && err.lines().count() == 1, "{err}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -21,6 +22,8 @@ pub struct Theatre {
     pub user: (String, Vec<String>),
     pub colour: bool,
     variables: BTreeMap<String, String>,
+    /// How many commands were played: each draws other ids.
+    played: AtomicU64,
 }
 
 /// What came of a command.
@@ -57,7 +60,14 @@ impl Theatre {
         let folder = tempfile::tempdir().expect("a folder");
         let home = folder.path().display().to_string();
         let variables = BTreeMap::from([("HOME".to_owned(), home)]);
-        Self { world, folder, user: ("tester".to_owned(), Vec::new()), colour: false, variables }
+        Self {
+            world,
+            folder,
+            user: ("tester".to_owned(), Vec::new()),
+            colour: false,
+            variables,
+            played: AtomicU64::new(0),
+        }
     }
 
     pub fn set(&mut self, name: &str, value: String) {
@@ -81,7 +91,7 @@ impl Theatre {
             variables: self.variables.clone(),
             clock: Arc::new(move || world.now()),
             connector: Some(Arc::new(self.world.connector_as(&self.user.0, &groups))),
-            entropy: Entropy::seeded(7),
+            entropy: Entropy::seeded(7_000 + self.played.fetch_add(1, Ordering::Relaxed) * 1_000_003),
         };
         let exit = tokio::time::timeout(limit, run(words.iter().map(Into::into), stage)).await;
         Played { out: out.text(), err: err.text(), exit: exit.ok().map(|exit| exit.code()) }

@@ -26,7 +26,8 @@ impl Sheet {
     fn put(&mut self, depth: usize, name: &str, value: &str) {
         let head = format!("{}{}:", "  ".repeat(depth), printable(name));
         let value = printable(value);
-        let width = INDENT.saturating_sub(1);
+        // Values stand below each other where names are short and known.
+        let width = if depth == 0 { INDENT - 1 } else { 0 };
         self.text.push_str(format!("{head:<width$} {value}").trim_end());
         self.text.push('\n');
     }
@@ -38,7 +39,7 @@ impl Sheet {
         for (index, (key, value)) in pairs.iter().enumerate() {
             let name = if index == 0 { format!("{name}:") } else { String::new() };
             let (key, value) = (printable(key), printable(value));
-            let width = INDENT.saturating_sub(1);
+            let width = INDENT - 1;
             self.text.push_str(&format!("{name:<width$} {key}={value}\n"));
         }
     }
@@ -66,7 +67,8 @@ impl Sheet {
             Value::Array(elements) => {
                 self.put(depth, name, "");
                 for (index, element) in elements.iter().enumerate() {
-                    self.nested(depth + 1, &title(element, index), element, now);
+                    let (title, rest) = titled(element, index);
+                    self.nested(depth + 1, &title, &rest, now);
                 }
             }
             Value::Number(number) => match number.as_u64().filter(|_| name.ends_with("Ms")) {
@@ -98,10 +100,17 @@ fn is_leaf(value: &Value) -> bool {
     !matches!(value, Value::Array(_) | Value::Object(_))
 }
 
-/// What an element of a list is called: by its own name, or by its number.
-fn title(element: &Value, index: usize) -> String {
-    ["name", "key", "reason", "type"]
+/// What an element of a list is called, by its own name or by its number; and the rest of it.
+fn titled(element: &Value, index: usize) -> (String, Value) {
+    let mut rest = element.clone();
+    let named = ["name", "key", "reason", "type"]
         .iter()
-        .find_map(|field| element.get(field).and_then(Value::as_str))
-        .map_or_else(|| format!("[{index}]"), str::to_owned)
+        .find_map(|field| Some((*field, element.get(field).and_then(Value::as_str)?.to_owned())));
+    match named {
+        Some((field, name)) => {
+            rest.as_object_mut().map(|fields| fields.remove(field));
+            (name, rest)
+        }
+        None => (format!("[{index}]"), rest),
+    }
 }

@@ -41,7 +41,7 @@ async fn frame(session: &mut Session, selection: &Selection) -> Result<String, F
     let (nodes, _) = client.dynamic("Node", Scope::Cluster).list_all(&ListOptions::default()).await?;
     let ready = nodes.iter().filter(|node| is_ready(node)).count();
     let mut text = format!(
-        "Setpoint at revision {revision}: {ready} of {} nodes ready, {} workloads\n\n",
+        "Setpoint at revision {revision}: {ready} of {} nodes ready, workloads: {}\n\n",
         nodes.len(),
         workloads.len()
     );
