@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use setpoint_types::kinds::{RolloutPhase, WorkloadSpec, WorkloadStatus};
+use setpoint_types::kinds::{PendingCount, RolloutPhase, WorkloadSpec, WorkloadStatus};
 use setpoint_types::object::Object;
 use tokio::time::Instant;
 
@@ -50,11 +50,12 @@ impl Status {
                 }
                 continue;
             }
-            let mut told = String::new();
+            let (mut told, mut waits_for) = (String::new(), String::new());
             let ended = follow(&api, &object.metadata.name, deadline, |seen| {
                 let Seen::There(object) = seen else {
                     return Err(Failure::new(Exit::NotFound, format!("{label} was deleted")));
                 };
+                waits_for = waits(&object.status().unwrap_or_default());
                 match self.standing(&label, object)? {
                     Standing::UnderWay(text) if text == told => Ok(None),
                     Standing::UnderWay(text) => {
@@ -73,7 +74,7 @@ impl Status {
                 Ended::Late => {
                     let waited = humantime::format_duration(self.timeout);
                     let text = format!(
-                        "{label} is not rolled out after {waited}; `setpoint describe {label}` shows what it waits for"
+                        "{label} is not rolled out after {waited}{waits_for}; `setpoint describe {label}` shows more"
                     );
                     return Err(Failure::new(Exit::Timeout, text));
                 }
@@ -121,9 +122,21 @@ impl Status {
                 Standing::Done(format!("{label} successfully rolled out (revision {})", rollout.revision))
             }
             _ => Standing::UnderWay(format!(
-                "Waiting for {label}: {} of {desired} replicas are updated, {} are available{why} …",
-                counts.updated, counts.available
+                "Waiting for {label}: {} of {desired} replicas are updated, {} are available{why}{} …",
+                counts.updated,
+                counts.available,
+                waits(&status)
             )),
         })
     }
+}
+
+/// What replicas wait for, if any do: a workload that cannot run says why.
+fn waits(status: &WorkloadStatus) -> String {
+    let reason = |it: &PendingCount| {
+        let message = if it.message.is_empty() { String::new() } else { format!(" ({})", it.message) };
+        format!("{} waiting for {:?}{message}", it.count, it.reason)
+    };
+    let reasons: Vec<String> = status.pending_reasons.iter().filter(|it| it.count > 0).map(reason).collect();
+    if reasons.is_empty() { String::new() } else { format!(", {}", reasons.join(", ")) }
 }
