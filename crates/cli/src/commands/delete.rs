@@ -35,7 +35,7 @@ pub struct Delete {
     #[arg(long, value_enum, default_value_t)]
     cascade: Cascade,
     /// Wait until the objects are gone; --wait=false does not
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     wait: bool,
     /// Wait no longer than this; 0 waits for ever
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]

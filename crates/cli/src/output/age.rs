@@ -57,7 +57,7 @@ mod tests {
         }
         assert_eq!(age(Timestamp(0), Timestamp(5)), "<none>");
         assert_eq!(age(Timestamp(9_000), Timestamp(5_000)), "0s");
-        assert_eq!(date(Timestamp(1_794_000_000_000)), "2026-11-06T19:20:00Z");
+        assert_eq!(date(Timestamp(1_794_000_000_000)), "2026-11-06T21:20:00Z");
         assert!(date(Timestamp(u64::MAX)).starts_with("9999-"));
     }
 }

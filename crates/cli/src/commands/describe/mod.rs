@@ -28,7 +28,7 @@ pub struct Describe {
     #[command(flatten)]
     selection: Selection,
     /// With the events about it; --show-events=false leaves them out
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     show_events: bool,
 }
 

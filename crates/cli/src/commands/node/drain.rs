@@ -21,7 +21,7 @@ pub struct Drain {
     #[arg(required = true, value_name = "NODE")]
     nodes: Vec<String>,
     /// Wait until nothing runs there; --wait=false does not
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     wait: bool,
     /// Wait no longer than this; 0 waits for ever
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]

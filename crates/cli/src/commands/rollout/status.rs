@@ -19,7 +19,7 @@ pub struct Status {
     #[arg(required = true, value_name = "KIND NAME")]
     targets: Vec<String>,
     /// Wait for the end; --watch=false shows how it is now
-    #[arg(short = 'w', long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(short = 'w', long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     watch: bool,
     /// Wait no longer than this; 0 waits for ever
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]

@@ -170,7 +170,7 @@ mod tests {
     fn what_cannot_be_read_is_named_with_its_place() {
         for (template, says) in [
             ("{.a", "ends before its }"),
-            ("{.items[}", "column 8"),
+            ("{.items[}", "column 9"),
             ("{range .items[*]}{.a}", "{end}"),
             ("{end}", "{end}"),
             ("{.items[?(@.a=!1)]}", "column"),
