@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use setpoint_client::{ReadAt, WatchEvent, WatchOptions};
+use setpoint_client::{Api, Dynamic, ReadAt, WatchEvent, WatchOptions};
+use setpoint_types::Revision;
 use setpoint_types::kinds::{EventSpec, EventStatus};
 use setpoint_types::object::Object;
 
@@ -63,7 +64,7 @@ impl Events {
             field_selector: fields.join(","),
         };
         let api = client.dynamic("Event", selection.scope(&client));
-        let (mut found, mut after) = api.list_all(&selection.list(ReadAt::Latest)).await?;
+        let (mut found, after) = api.list_all(&selection.list(ReadAt::Latest)).await?;
         found.retain(|object| self.is_wanted(object));
         found.sort_by_key(|object| status(object).last);
         let mut widths = Widths::default();
@@ -73,12 +74,24 @@ impl Events {
             self.show(session, &found, &mut widths, !self.no_headers)?;
         }
         session.flush()?;
-        while self.watch {
-            let options = WatchOptions {
-                fields: selection.field_selector.clone(),
-                after: Some(after),
-                ..WatchOptions::default()
-            };
+        if self.watch {
+            return self.follow(session, &api, &selection.field_selector, after, widths).await;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// What happens after a revision, until nobody reads any more.
+    async fn follow(
+        &self,
+        session: &mut Session,
+        api: &Api<Dynamic>,
+        fields: &str,
+        mut after: Revision,
+        mut widths: Widths,
+    ) -> Done {
+        loop {
+            let options =
+                WatchOptions { fields: fields.to_owned(), after: Some(after), ..WatchOptions::default() };
             let mut stream = api.watch(&options).await?;
             loop {
                 let events = match stream.next().await {
@@ -107,7 +120,6 @@ impl Events {
                 session.flush()?;
             }
         }
-        Ok(Exit::Done)
     }
 
     fn is_wanted(&self, object: &Object) -> bool {

@@ -219,3 +219,16 @@ fn bash_completes_commands() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+#[test]
+fn every_shell_has_a_script_that_asks_the_program() {
+    let program = env!("CARGO_BIN_EXE_setpoint");
+    for (shell, says) in
+        [("zsh", "#compdef setpoint"), ("fish", "complete -c setpoint"), ("bash", "complete -o default")]
+    {
+        let output =
+            std::process::Command::new(program).args(["completion", shell]).output().expect("the program");
+        let script = String::from_utf8_lossy(&output.stdout);
+        assert!(script.contains(says) && script.contains("setpoint __complete -- "), "{shell}: {script}");
+    }
+}
