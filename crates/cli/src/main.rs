@@ -1,39 +1,16 @@
-//! `setpoint`: the command line. Results go to standard output, everything else to standard error.
-//!
-//! Commands are in `commands/<verb or noun>/`, a file each. Today there is one: `setpoint new controller`.
+//! `setpoint`: the command line, as a program. Gives the library what a process has: arguments, streams, environment, time.
 
-// What it prints is what it is for.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
-
-mod commands;
-
-use std::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
-use commands::Command;
-
-#[derive(Parser)]
-#[command(name = "setpoint", version, about = "The command line of Setpoint")]
-struct CommandLine {
-    #[command(subcommand)]
-    command: Command,
-}
+use setpoint_cli::Stage;
 
 fn main() -> ExitCode {
-    match CommandLine::parse().command.run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("setpoint: {}", chain(error.as_ref()));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// An error and what caused it, in one line.
-fn chain(error: &dyn Error) -> String {
-    std::iter::successors(Some(error), |error| Error::source(*error))
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return setpoint_cli::cannot_start(&error),
+    };
+    let exit = runtime.block_on(setpoint_cli::run(std::env::args_os(), Stage::of_process()));
+    // A thread that still waits for input must not keep the program from ending.
+    runtime.shutdown_background();
+    exit.into()
 }

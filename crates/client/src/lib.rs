@@ -20,6 +20,9 @@
 //! |---|---|
 //! | `api/` | reading, watching and writing the objects of one kind |
 //! | `transaction`, `leases`, `ledgers` | several writes at one revision; leases and their fences; what is reserved |
+//! | `access` | who one is, and what one may do |
+//! | `cluster` | members, how each is, backups, compaction |
+//! | `kinds` | which kinds a cluster serves, with their schemas |
 //! | `placement` | giving replicas a node, and taking it back |
 //! | `shape`, `parts` | what an object is in Rust: typed, dynamic, metadata only |
 //! | `config/` | clusters, users and contexts in a file |
@@ -29,17 +32,20 @@
 //!
 //! Not here: caches and controllers (`setpoint-runtime`), and what the server does with a request.
 
+mod access;
 mod api;
 mod attempt;
 mod backoff;
 mod breaker;
 mod call;
 mod client;
+mod cluster;
 pub mod config;
 mod convert;
 mod endpoint;
 mod entropy;
 mod error;
+mod kinds;
 mod leases;
 mod ledgers;
 mod options;
@@ -52,14 +58,17 @@ mod shape;
 mod transaction;
 mod wire;
 
+pub use access::{Deed, Leave, WhoAmI};
 pub use api::{Api, Page, RawWatch, Version, Versions, Watch, WatchEvent, WatchOptions};
 pub use backoff::Backoff;
 pub use breaker::{Breaker, BreakerSettings};
 pub use client::{BuildError, Client, OnAmbiguous, OnWrite};
+pub use cluster::{BackupStream, Member, MemberStatus, Upkeep};
 pub use convert::author_of;
 pub use endpoint::{Endpoint, EndpointError};
 pub use entropy::Entropy;
 pub use error::Error;
+pub use kinds::{ServedColumn, ServedKind};
 pub use leases::{AcquireOptions, Acquired, Holder, KeepAlive, Kept, Leases};
 pub use ledgers::{Ledger, Ledgers, Reserved};
 pub use options::{

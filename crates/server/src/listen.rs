@@ -12,11 +12,13 @@ use setpoint_api::etcdserverpb::lease_server::LeaseServer;
 use setpoint_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use setpoint_api::etcdserverpb::watch_server::WatchServer;
 use setpoint_api::raw::v1::objects_server::ObjectsServer;
+use setpoint_api::setpoint::v1::access_server::AccessServer;
 use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
 use setpoint_api::setpoint::v1::ledgers_server::LedgersServer;
 use setpoint_api::setpoint::v1::placement_server::PlacementServer;
 use setpoint_api::v3electionpb::election_server::ElectionServer;
 use setpoint_api::v3lockpb::lock_server::LockServer;
+use setpoint_apiserver::access::AccessService;
 use setpoint_apiserver::coordination::{CoordinationService, Coordinator};
 use setpoint_apiserver::etcd::auth::AuthService;
 use setpoint_apiserver::etcd::cluster::ClusterService;
@@ -212,6 +214,7 @@ pub async fn serve_clients(
             writer: objects,
             gate: gate.clone(),
         })))
+        .add_service(sized!(AccessServer::new(AccessService { gate: gate.clone() })))
         .add_service(sized!(PlacementServer::new(PlacementService { placer, gate: gate.clone() })))
         .add_service(sized!(CoordinationServer::new(CoordinationService { coordinator, gate })))
         .add_service(health_service)

@@ -85,6 +85,19 @@ impl Gate {
         self.guards.is_none()
     }
 
+    /// Whether anybody is asked who they are.
+    pub fn is_enforced(&self) -> bool {
+        self.guards.as_ref().is_some_and(|guards| guards.authorizer.is_on())
+    }
+
+    /// What would be decided. Nothing is remembered of it: nobody tries anything.
+    pub fn decide(&self, caller: &Caller, need: &Need) -> Decision {
+        match &self.guards {
+            Some(guards) => guards.authorizer.decide(&caller.principal, need),
+            None => Decision::Off,
+        }
+    }
+
     /// Who sent a request, if that matters here.
     pub fn caller<T>(&self, request: &Request<T>) -> Caller {
         if self.is_open() { Caller::default() } else { Caller::of(request) }

@@ -7,6 +7,7 @@
 //! | [`pass`] | a write that was let in, and its place in the audit log |
 //! | [`standing`] | whether what lasts is still allowed |
 //! | [`roles`] | the stored roles and bindings, compiled |
+//! | [`service`] | for clients: who they are, what they may do |
 //!
 //! A service says what a request needs; the gate decides. With access control off and no audit log the gate stands open,
 //! and costs one look.
@@ -17,10 +18,12 @@ mod caller;
 mod gate;
 mod pass;
 mod roles;
+mod service;
 mod standing;
 
 pub use caller::Caller;
 pub use gate::{Denied, Gate};
 pub use pass::Pass;
 pub use roles::{ROLE, ROLE_BINDING, Roles};
+pub use service::AccessService;
 pub use standing::Standing;

@@ -42,8 +42,8 @@ use crate::history::{History, Reader, State};
 ///
 /// **Assumes** a runtime of tokio with time, which outlives it.
 ///
-/// **Does not promise** what only a cluster has: elections, lagging nodes, disks. Nothing is refused for lack of permission or for
-/// load. No controller runs in it: owned objects are not collected, and nobody places anything.
+/// **Does not promise** what only a cluster has: elections, lagging nodes, disks. Nothing is refused for load, or for lack of permission unless it
+/// is [`World::guarded`]. No controller runs in it: owned objects are not collected, and nobody places anything.
 #[derive(Clone)]
 pub struct World {
     inner: Arc<Inner>,
@@ -65,9 +65,18 @@ impl World {
 
     /// Another seed gives other ids and names.
     pub fn seeded(seed: u64) -> Self {
+        Self::start(seed, false)
+    }
+
+    /// One in which everybody may do what roles allow, and only that; whoever is in `setpoint:admins` everything.
+    pub fn guarded() -> Self {
+        Self::start(0, true)
+    }
+
+    fn start(seed: u64, guarded: bool) -> Self {
         let log = Arc::new(Log::new(WallClock::start()));
         let stop = CancellationToken::new();
-        let wire = services::start(&log, Entropy::seeded(seed), &stop);
+        let wire = services::start(&log, Entropy::seeded(seed), guarded, &stop);
         let inner = Inner {
             log,
             wire,
@@ -97,9 +106,19 @@ impl World {
         Client::with_seams(settings, &Wired(wire), entropy).expect("the settings are good")
     }
 
+    /// The way to this world for somebody of this name, in these groups: for clients that are made elsewhere.
+    pub fn connector_as(&self, name: &str, groups: &[&str]) -> impl Connector + use<> {
+        Wired(self.wire_of(name, groups))
+    }
+
     /// Requests as somebody of this name.
     pub(crate) fn wire_as(&self, name: &str) -> Wire {
-        let principal = Principal::new(name, []).expect("a name of letters, digits and dashes");
+        self.wire_of(name, &[])
+    }
+
+    fn wire_of(&self, name: &str, groups: &[&str]) -> Wire {
+        let principal =
+            Principal::new(name, groups.iter().copied()).expect("names of letters, digits and dashes");
         Wire::new(self.inner.wire.clone().map_request(move |mut request: http::Request<Body>| {
             request.extensions_mut().insert(principal.clone());
             request

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use setpoint_access::Authorizer;
+use setpoint_access::{Authorizer, Policy, builtin_roles};
 use setpoint_api::raw::v1::objects_server::ObjectsServer;
+use setpoint_api::setpoint::v1::access_server::AccessServer;
 use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
 use setpoint_api::setpoint::v1::ledgers_server::LedgersServer;
 use setpoint_api::setpoint::v1::placement_server::PlacementServer;
-use setpoint_apiserver::access::{Gate, Roles};
+use setpoint_apiserver::access::{AccessService, Gate, Roles};
 use setpoint_apiserver::coordination::{CoordinationLimits, CoordinationService, Coordinator};
 use setpoint_apiserver::ledgers::LedgersService;
 use setpoint_apiserver::objects::definitions::Definitions;
@@ -33,15 +34,20 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 
 /// The services, and what the node does by itself until `stop`.
-pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire {
-    let writer = writer(log, entropy);
+pub fn start(log: &Arc<Log>, entropy: Entropy, guarded: bool, stop: &CancellationToken) -> Wire {
+    let authorizer = Arc::new(match guarded {
+        true => Authorizer::on(Policy::compile(&builtin_roles(), &[])),
+        false => Authorizer::off(),
+    });
+    let writer = writer(log, entropy, authorizer.clone());
     let keeper = Arc::new(TimeKeeper::new(log.clone()));
     let Reader { store, hub, catalog, definitions, index, halt, .. } = writer.reader.clone();
     tokio::spawn(keeper.clone().run(stop.clone()));
     tokio::spawn(definitions.run(hub.clone(), halt.clone(), stop.clone()));
+    tokio::spawn(writer.roles.clone().run(hub.clone(), halt.clone(), stop.clone()));
     tokio::spawn(index.run(store, hub, catalog, halt, stop.clone()));
 
-    let gate = Gate::open();
+    let gate = Gate::new(authorizer, None, None, log.clock.clone());
     let coordinator = Coordinator::new(writer.clone(), keeper, CoordinationLimits::default(), stop.clone());
     let placer = Placer::new(writer.clone(), PlacementLimits::default());
     let placement = PlacementService { placer, gate: gate.clone() };
@@ -49,6 +55,7 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire
     let objects = ObjectsService { reader, writer, gate: gate.clone() };
     let ledgers = LedgersService { reader: ledgers, gate: gate.clone() };
     let routes = Routes::new(ObjectsServer::new(objects).max_decoding_message_size(REQUEST_BYTES_MAX))
+        .add_service(AccessServer::new(AccessService { gate: gate.clone() }))
         .add_service(CoordinationServer::new(CoordinationService { coordinator, gate }))
         .add_service(LedgersServer::new(ledgers))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(REQUEST_BYTES_MAX))
@@ -56,7 +63,7 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, stop: &CancellationToken) -> Wire
     Wire::new(ServiceExt::<http::Request<Body>>::map_err(routes, |never| match never {}))
 }
 
-fn writer(log: &Arc<Log>, entropy: Entropy) -> Writer {
+fn writer(log: &Arc<Log>, entropy: Entropy, authorizer: Arc<Authorizer>) -> Writer {
     let catalog = Arc::new(Catalog::built_in());
     let reader = Reader {
         definitions: Arc::new(Definitions::new(log.store.clone(), catalog.clone())),
@@ -72,7 +79,7 @@ fn writer(log: &Arc<Log>, entropy: Entropy) -> Writer {
     };
     let draw = move || u128::from(entropy.draw()) << 64 | u128::from(entropy.draw());
     Writer {
-        roles: Arc::new(Roles::new(reader.store.clone(), Arc::new(Authorizer::off()))),
+        roles: Arc::new(Roles::new(reader.store.clone(), authorizer)),
         reader,
         commits: log.clone(),
         clock: log.clock.clone(),

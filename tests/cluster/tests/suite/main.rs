@@ -5,6 +5,7 @@ mod access_etcd;
 mod ambiguous;
 mod backup;
 mod bad_objects;
+mod cli;
 mod contention;
 mod coordination;
 mod crash_points;

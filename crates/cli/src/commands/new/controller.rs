@@ -9,6 +9,9 @@ use clap::Args;
 
 use super::names::Names;
 use super::template::{self, Sdk};
+use crate::exit::Exit;
+use crate::failure::{Failure, chain};
+use crate::session::{Done, Session};
 
 #[derive(Args)]
 pub struct NewController {
@@ -42,7 +45,15 @@ pub enum NewControllerError {
 }
 
 impl NewController {
-    pub fn run(self) -> Result<(), NewControllerError> {
+    pub fn run(self, session: &mut Session) -> Done {
+        let (name, folder) = self.make()?;
+        session.say(folder.display().to_string())?;
+        session.note(format!("made the controller {name}; next:\n  cd {} && cargo test", folder.display()));
+        Ok(Exit::Done)
+    }
+
+    /// Its name and its folder.
+    fn make(self) -> Result<(String, PathBuf), NewControllerError> {
         let names = Names::of(&self.name)
             .map_err(|problem| NewControllerError::Name { name: self.name.clone(), problem })?;
         let folder = self.path.unwrap_or_else(|| PathBuf::from(&names.name));
@@ -60,9 +71,16 @@ impl NewController {
             let _ = std::fs::remove_dir_all(&folder);
             return Err(error);
         }
-        println!("{}", folder.display());
-        eprintln!("made the controller {}; next:\n  cd {} && cargo test", names.name, folder.display());
-        Ok(())
+        Ok((names.name, folder))
+    }
+}
+
+impl From<NewControllerError> for Failure {
+    fn from(error: NewControllerError) -> Self {
+        match error {
+            NewControllerError::Write { .. } => Self::failed(chain(&error)),
+            _ => Self::usage(chain(&error)),
+        }
     }
 }
 

@@ -4,9 +4,9 @@ mod controller;
 mod names;
 mod template;
 
-use std::error::Error;
-
 use clap::Subcommand;
+
+use crate::session::{Done, Session};
 
 #[derive(Subcommand)]
 pub enum New {
@@ -15,9 +15,9 @@ pub enum New {
 }
 
 impl New {
-    pub fn run(self) -> Result<(), Box<dyn Error>> {
+    pub fn run(self, session: &mut Session) -> Done {
         match self {
-            Self::Controller(command) => Ok(command.run()?),
+            Self::Controller(command) => command.run(session),
         }
     }
 }
