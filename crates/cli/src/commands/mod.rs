@@ -8,6 +8,7 @@ mod completion;
 mod config;
 mod delete;
 mod describe;
+mod dev;
 mod diff;
 mod edit;
 mod events;
@@ -20,6 +21,7 @@ mod node;
 mod patch;
 mod rollout;
 mod scale;
+mod serve_hello;
 mod top;
 mod wait;
 mod watch;
@@ -91,6 +93,10 @@ pub enum Command {
     /// Begin something of your own
     #[command(subcommand)]
     New(new::New),
+    /// Start a whole cluster on this machine, with a sample workload, until Ctrl-C
+    Dev(dev::Dev),
+    /// Serve one line over HTTP: something to run where there is nothing else
+    ServeHello(serve_hello::ServeHello),
 }
 
 impl Command {
@@ -123,6 +129,8 @@ impl Command {
             Self::Completion(command) => command.run(session),
             Self::Complete(command) => command.run(session).await,
             Self::New(command) => command.run(session),
+            Self::Dev(command) => command.run(session).await,
+            Self::ServeHello(command) => command.run().await,
         }
     }
 }
