@@ -1,15 +1,17 @@
 //! `setpoint-scheduler`: finds a node for every replica. Start as many as you like: they share the work.
 
 use std::error::Error;
+use std::io::IsTerminal;
+use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_client::Client;
 use setpoint_scheduler::shell::http::{self, Shown};
 use setpoint_scheduler::shell::scheduler::Scheduler;
 use setpoint_scheduler::shell::settings::{HttpSettings, Settings};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
 
 /// Finds a node for every replica. The cluster is that of ~/.setpoint/config, or of the file that SETPOINT_CONFIG names; without one, a
 /// node on this machine.
@@ -20,19 +22,33 @@ struct Arguments {
     settings: Settings,
     #[command(flatten)]
     http: HttpSettings,
+    /// What is logged: a level, or rules as in `setpoint_scheduler=debug,info`
+    #[arg(long, env = "SETPOINT_LOG", value_name = "RULES", default_value = "info")]
+    log: String,
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
+#[expect(clippy::print_stderr, reason = "this is where the program speaks to whoever started it")]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let causes = std::iter::successors(error.source(), |error| (*error).source());
+            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+            eprintln!("setpoint-scheduler: {error}{causes}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let filter = EnvFilter::try_new(&arguments.log).map_err(|error| format!("--log: {error}"))?;
+    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    logging.with_ansi(std::io::stderr().is_terminal()).init();
     let scheduler = Scheduler::new(Client::from_config()?, arguments.settings)?;
     let stop = CancellationToken::new();
     let shown = Shown { registry: scheduler.registry(), ready: scheduler.ready() };
-    let listener = TcpListener::bind(arguments.http.listen).await?;
+    let listener = http::listen(arguments.http.listen).await?;
     tracing::info!(address = %listener.local_addr()?, "serving metrics and health");
     let serving = tokio::spawn(http::serve(listener, shown, stop.clone()));
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
