@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use setpoint_client::{Typed, WriteOptions};
 use setpoint_types::kinds::{
-    Artifact, Namespace, NamespaceSpec, PendingReason, Quota, QuotaSpec, ReplicaTemplate, Workload,
+    Artifact, Namespace, NamespaceSpec, PendingReason, Quota, QuotaSpec, Replica, ReplicaTemplate, Workload,
 };
 use setpoint_types::selector::LabelSelector;
 
@@ -14,8 +14,10 @@ use crate::shop::{amounts, template, workload};
 
 /// How long nothing may happen.
 const QUIET: Duration = Duration::from_secs(8);
-/// Writes of one object in that time. One that crashes is begun anew after ever longer waits; of the others nothing is new.
-const WRITES_MAX: usize = 4;
+/// The crashing one has failed so often before: by then the wait for the next start is as long as that.
+const RESTARTS: u32 = 3;
+/// Writes of one object in that time: two starts, of which each is told as a start, as serving, and as an end.
+const WRITES_MAX: usize = 6;
 
 struct Case {
     name: &'static str,
@@ -91,7 +93,12 @@ async fn what_can_never_run_says_why_and_is_quiet() {
     estate.waits_for("broke", PendingReason::Quota, "cpu").await;
     estate.client = home;
 
-    // The crashing one has failed several times by then.
+    let look = async || {
+        let restarts = |replica: &Typed<Replica>| replica.status.as_ref().map_or(0, |status| status.restarts);
+        let most = estate.replicas("crashing").await.iter().map(restarts).max().unwrap_or(0);
+        if most >= RESTARTS { Ok(()) } else { Err(most) }
+    };
+    estate.until("the crashing one was started several times", look).await;
     let begin = estate.revision().await;
     tokio::time::sleep(QUIET).await;
     let written = counted(&estate.written(begin + 1).await);
