@@ -60,7 +60,9 @@ pub enum AgentError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{address}: the HTTP listener cannot be opened")]
+    #[error(
+        "{address} cannot be listened on; choose another address with --listen-http or SETPOINT_LISTEN_HTTP"
+    )]
     Listen {
         address: String,
         #[source]

@@ -238,6 +238,7 @@ fn permit(path: &Path, executable: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_server;
 
     fn fetcher(folder: &Path) -> Fetcher {
         Fetcher {
@@ -298,5 +299,81 @@ mod tests {
         let sizes = fs::read_dir(folder.path().join("cache")).expect("a listing").flatten();
         let size: u64 = sizes.map(|entry| entry.metadata().map_or(0, |it| it.len())).sum();
         assert!(size <= 120, "{size} bytes are kept");
+    }
+
+    /// An artifact at a URL.
+    fn at(url: String, content: &str) -> Artifact {
+        Artifact { source: url, ..artifact(Path::new(""), content) }
+    }
+
+    #[tokio::test]
+    async fn a_url_is_followed_to_its_end_and_what_goes_wrong_is_told() {
+        let other = test_server::serve(None, |_| test_server::ok("right")).await;
+        let server = test_server::serve(None, move |path| match path {
+            "/tool" => test_server::ok("right"),
+            "/here" => test_server::status("302 Found\r\nLocation: /tool"),
+            "/there" => test_server::status(&format!("307 Temporary Redirect\r\nLocation: http://{other}/")),
+            "/round" => test_server::status("302 Found\r\nLocation: /round"),
+            "/half" => Some("HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nri".to_owned()),
+            "/large" => test_server::ok(&"x".repeat(61)),
+            "/mute" => None,
+            _ => test_server::status("404 Not Found"),
+        });
+        let server = server.await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut fetcher = fetcher(folder.path());
+        for path in ["tool", "here", "there"] {
+            let wanted = at(format!("http://{server}/{path}"), "right");
+            let work = folder.path().join(path);
+            fs::remove_dir_all(folder.path().join("cache")).ok();
+            fetcher.fetch(&[wanted], &work).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(fs::read_to_string(work.join("bin/tool")).expect("there"), "right", "{path}");
+        }
+        fs::remove_dir_all(folder.path().join("cache")).expect("removed");
+        fetcher.limit = Duration::from_millis(300);
+        for (path, says) in [
+            ("nothing", "answered 404"),
+            ("round", "508"),
+            ("half", "broke off"),
+            ("large", "--artifact-bytes-max"),
+            ("mute", "took longer"),
+        ] {
+            let wanted = at(format!("http://{server}/{path}"), "right");
+            let error = fetcher.fetch(&[wanted], &folder.path().join(path)).await.expect_err(path);
+            assert!(error.sentence().contains(says), "{path}: {}", error.sentence());
+        }
+        let wrong = at(format!("http://{server}/tool"), "left");
+        let error = fetcher.fetch(&[wrong], &folder.path().join("wrong")).await.expect_err("another content");
+        assert!(matches!(error, FetchError::Digest { .. }), "{error}");
+        let left: Vec<_> = fs::read_dir(folder.path().join("cache")).expect("a listing").flatten().collect();
+        assert!(left.is_empty(), "nothing of what failed is kept: {left:?}");
+    }
+
+    #[tokio::test]
+    async fn over_https_only_who_is_vouched_for_is_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+        let key =
+            rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("versions").with_no_client_auth();
+        let config = config.with_single_cert(vec![made.cert.der().clone()], key).expect("they fit");
+        let tls = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        let server = test_server::serve(Some(tls), |_| test_server::ok("right")).await;
+        let wanted = [at(format!("https://localhost:{}/tool", server.port()), "right")];
+        let authorities = folder.path().join("authorities");
+        let mut fetcher = fetcher(folder.path());
+        let error = fetcher.fetch(&wanted, folder.path()).await.expect_err("nobody is trusted");
+        assert!(error.sentence().contains("--artifact-authorities"), "{}", error.sentence());
+        let stranger =
+            rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+        for (pem, is_trusted) in [(stranger.cert.pem(), false), (made.cert.pem(), true)] {
+            fs::write(&authorities, pem).expect("written");
+            fetcher.getter = Getter::trusting(&authorities);
+            let fetched = fetcher.fetch(&wanted, folder.path()).await;
+            assert_eq!(fetched.is_ok(), is_trusted, "{:?}", fetched.map_err(|error| error.sentence()));
+        }
     }
 }

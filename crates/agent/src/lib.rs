@@ -41,3 +41,5 @@ pub mod runtime;
 pub mod settings;
 pub mod simulate;
 pub mod supervisor;
+#[cfg(test)]
+mod test_server;

@@ -72,3 +72,113 @@ async fn health(address: &str, service: &str) -> Result<(), String> {
         status => Err(format!("its health is {}", status.as_str_name())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use setpoint_types::Uid;
+    use setpoint_types::kinds::{GrpcAction, HttpAction, Protocol, TcpAction};
+    use tokio::net::TcpListener;
+    use tonic_health::ServingStatus as Health;
+
+    use super::*;
+    use crate::runtime::RunId;
+    use crate::runtime::process::cgroup::{Hierarchy, Limits};
+    use crate::runtime::process::{ProcessRuntime, ProcessSettings};
+    use crate::test_server::{ok, serve, status};
+
+    /// Asks a process whose port `main` is this one.
+    async fn check(port: u16, probe: Probe) -> Result<(), String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let runtime = ProcessRuntime::new(ProcessSettings {
+            runs: folder.path().join("runs"),
+            deadline: folder.path().join("deadline"),
+            hierarchy: Hierarchy::None,
+            open_files: None,
+            log_bytes: 1024,
+            log_files: 1,
+            program: "/bin/false".into(),
+        });
+        let (name, host, protocol) = ("main".to_owned(), "elsewhere".to_owned(), Protocol::Tcp);
+        let task = Task {
+            run: RunId { replica: Uid::new("r"), number: 1 },
+            name: "default/web-0".to_owned(),
+            image: None,
+            command: Vec::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+            working_dir: None,
+            folder: folder.path().to_owned(),
+            limits: Limits::default(),
+            endpoints: vec![ReplicaEndpoint { name, host, port, protocol }],
+            fence_grace: None,
+        };
+        ask(&probe, &task, &runtime.expect("a runtime")).await
+    }
+
+    fn http(port: &str, path: &str) -> Probe {
+        Probe { http: Some(HttpAction { port: port.into(), path: path.into() }), ..Probe::default() }
+    }
+
+    fn tcp() -> Probe {
+        Probe { tcp: Some(TcpAction { port: "main".into() }), ..Probe::default() }
+    }
+
+    fn grpc(service: &str) -> Probe {
+        let action = GrpcAction { port: "main".into(), service: service.into() };
+        Probe { grpc: Some(action), ..Probe::default() }
+    }
+
+    /// A port that nothing listens on.
+    async fn nobody() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        listener.local_addr().expect("bound").port()
+    }
+
+    #[tokio::test]
+    async fn a_get_is_well_from_200_to_399_and_says_what_was_answered_otherwise() {
+        let server = serve(None, |path| match path {
+            "/" => ok("well"),
+            "/moved" => status("302 Found"),
+            "/ill" => status("503 Service Unavailable"),
+            "/mute" => None,
+            _ => status("404 Not Found"),
+        });
+        let port = server.await.port();
+        assert_eq!(check(port, http("main", "")).await, Ok(()));
+        assert_eq!(check(port, http("main", "/moved")).await, Ok(()));
+        assert_eq!(check(port, http("main", "/ill")).await, Err("/ill answered 503".to_owned()));
+        assert_eq!(check(port, http("main", "/lost?x=1")).await, Err("/lost?x=1 answered 404".to_owned()));
+        assert_eq!(check(port, http("main", "/mute")).await, Err("no answer within 1s".to_owned()));
+        let refused = check(nobody().await, http("main", "/")).await.expect_err("nobody is there");
+        assert!(refused.contains("cannot be reached") && refused.contains("refused"), "{refused}");
+        let unnamed = check(port, http("other", "/")).await.expect_err("there is no such port");
+        assert!(unnamed.contains("\"other\""), "{unnamed}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_enough_for_tcp() {
+        let port = serve(None, |_| None).await.port();
+        assert_eq!(check(port, tcp()).await, Ok(()));
+        let refused = check(nobody().await, tcp()).await.expect_err("nobody is there");
+        assert!(refused.contains("refused"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_grpc_server_is_well_if_its_health_service_says_so() {
+        let (reporter, service) = tonic_health::server::health_reporter();
+        reporter.set_service_status("", Health::Serving).await;
+        reporter.set_service_status("slow", Health::NotServing).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+        assert_eq!(check(port, grpc("")).await, Ok(()));
+        let ill = check(port, grpc("slow")).await.expect_err("it is not serving");
+        assert!(ill.contains("NOT_SERVING"), "{ill}");
+        let unknown = check(port, grpc("nobody")).await.expect_err("there is no such service");
+        assert!(!unknown.is_empty(), "it says why");
+        let other = serve(None, |_| status("200 OK")).await.port();
+        let other = check(other, grpc("")).await.expect_err("it speaks another protocol");
+        assert!(!other.is_empty(), "it says why");
+    }
+}

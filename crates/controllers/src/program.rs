@@ -20,8 +20,26 @@ pub enum RunError {
         #[source]
         source: BuildError,
     },
+    #[error(
+        "{address} cannot be listened on; choose another address with --listen-http or SETPOINT_LISTEN_HTTP"
+    )]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the controllers cannot start")]
-    Manager(#[from] ManagerError),
+    Manager(#[source] ManagerError),
+}
+
+impl From<ManagerError> for RunError {
+    fn from(error: ManagerError) -> Self {
+        match error {
+            // Only a program knows how its address is set.
+            ManagerError::Listen { address, source } => Self::Listen { address, source },
+            error => Self::Manager(error),
+        }
+    }
 }
 
 /// A manager with the chosen controllers, which starts them when it is run. It serves health and metrics, if it is told where.

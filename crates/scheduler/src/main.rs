@@ -9,7 +9,6 @@ use setpoint_client::{Client, config};
 use setpoint_scheduler::shell::http::{self, Shown};
 use setpoint_scheduler::shell::scheduler::Scheduler;
 use setpoint_scheduler::shell::settings::{HttpSettings, Settings};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -58,10 +57,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let scheduler = Scheduler::new(client, arguments.settings)?;
     let stop = CancellationToken::new();
     let shown = Shown { registry: scheduler.registry(), ready: scheduler.ready() };
-    let address = arguments.http.listen;
-    let listener = TcpListener::bind(address).await;
-    let listener =
-        listener.map_err(|error| format!("--listen-http {address} cannot be listened on: {error}"))?;
+    let listener = http::listen(arguments.http.listen).await?;
     tracing::info!(address = %listener.local_addr()?, "serving metrics and health");
     let serving = tokio::spawn(http::serve(listener, shown, stop.clone()));
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -296,6 +296,12 @@ pub fn setpointd() -> Result<PathBuf, HarnessError> {
     if path.is_file() { Ok(path) } else { Err(HarnessError::NoSetpointd { looked_at: path }) }
 }
 
+/// Another program of the workspace, built beside this test.
+pub fn program(name: &str) -> Result<PathBuf, HarnessError> {
+    let path = beside_this_program().join(name);
+    if path.is_file() { Ok(path) } else { Err(HarnessError::NoProgram { looked_at: path }) }
+}
+
 /// `target/<profile>`: tests run in `deps` below it, programs in it.
 fn beside_this_program() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();

@@ -11,6 +11,8 @@ pub enum HarnessError {
         looked_at.display()
     )]
     NoSetpointd { looked_at: PathBuf },
+    #[error("there is no program at {}; build it with `cargo build --workspace --bins`", looked_at.display())]
+    NoProgram { looked_at: PathBuf },
     #[error("could not start {program}")]
     Spawn { program: PathBuf, source: std::io::Error },
     #[error("{name} exited during start ({status})\n{log}")]

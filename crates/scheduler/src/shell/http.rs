@@ -1,6 +1,7 @@
 //! The HTTP listener: metrics and health.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -20,6 +21,21 @@ pub struct Shown {
     pub registry: Arc<Mutex<Registry>>,
     /// The caches have their first state.
     pub ready: watch::Receiver<bool>,
+}
+
+/// The address is somebody else's, or no address of this host.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{address} cannot be listened on; choose another address with --listen-http or SETPOINT_SCHEDULER_LISTEN_HTTP"
+)]
+pub struct ListenError {
+    address: SocketAddr,
+    #[source]
+    source: io::Error,
+}
+
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address).await.map_err(|source| ListenError { address, source })
 }
 
 pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) -> io::Result<()> {
@@ -46,5 +62,18 @@ async fn scrape(State(shown): State<Shown>) -> Response {
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_is_taken_is_named_with_the_setting_that_changes_it() {
+        let first = listen("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
+        let address = first.local_addr().expect("bound");
+        let error = listen(address).await.expect_err("it is taken").to_string();
+        assert!(error.contains(&address.to_string()) && error.contains("--listen-http"), "{error}");
     }
 }
