@@ -3,9 +3,10 @@
 //!
 //! Not here: ranges (`read`).
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use setpoint_types::{KeyRange, Revision};
-use std::ops::ControlFlow;
 
 use crate::index::KeyState;
 use crate::machine::Pending;
