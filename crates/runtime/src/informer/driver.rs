@@ -19,7 +19,12 @@ pub struct Driver<S> {
     shared: Arc<Shared>,
     machine: Machine,
     link: Link,
+    /// In a row.
+    refusals: u32,
 }
+
+/// So many refusals in a row, which take a second or two, are told of. A kind that its program is only just defining is refused at first.
+const REFUSALS_MAX: u32 = 4;
 
 /// The stream there is at the moment.
 enum Link {
@@ -31,7 +36,7 @@ enum Link {
 impl<S: Shape> Driver<S> {
     pub fn new(api: Api<S>, selection: Selection, settings: InformerSettings, shared: Arc<Shared>) -> Self {
         let machine = Machine::new(settings, Instant::now());
-        Self { api, selection, settings, shared, machine, link: Link::Closed }
+        Self { api, selection, settings, shared, machine, link: Link::Closed, refusals: 0 }
     }
 
     /// Until it is told to stop.
@@ -70,17 +75,18 @@ impl<S: Shape> Driver<S> {
             }
             Happened::Answer(stream, events) => {
                 Counters::add(&counters.answers, 1);
+                self.refusals = 0;
                 Input::Answer(stream, events)
             }
             Happened::Ended(stream, None) => Input::Ended(stream, End::InOrder),
             Happened::Ended(stream, Some(error)) => {
                 Counters::add(&counters.failures, 1);
                 let position = self.machine.position().map(|position| position.get());
-                match needs_mending(&error) {
-                    true => tracing::warn!(kind = &*self.shared.kind, %error, "the server refuses the watch"),
-                    false => {
-                        tracing::debug!(kind = &*self.shared.kind, revision = position, %error, "watch ended");
-                    }
+                self.refusals = if needs_mending(&error) { self.refusals.saturating_add(1) } else { 0 };
+                if self.refusals >= REFUSALS_MAX {
+                    tracing::warn!(kind = &*self.shared.kind, %error, "the server refuses the watch");
+                } else {
+                    tracing::debug!(kind = &*self.shared.kind, revision = position, %error, "watch ended");
                 }
                 Input::Ended(stream, End::of(&error))
             }

@@ -11,7 +11,8 @@ use setpoint_testkit::{World, now};
 use setpoint_types::kinds::{Decision, DecisionSpec, Event, EventSpec};
 use setpoint_types::object::ObjectReference;
 
-const HOUR: Duration = Duration::from_secs(3600);
+/// Six of these is how long records are kept.
+const WHILE: Duration = Duration::from_secs(300);
 
 fn about() -> ObjectReference {
     ObjectReference {
@@ -56,7 +57,7 @@ async fn records_go_when_they_are_too_many_or_too_old() {
         tell(&client, &format!("r{number}")).await;
         world.pass(Duration::from_secs(1)).await;
     }
-    let few = Retention { age_seconds: 6 * 3600, count_max: 5 };
+    let few = Retention { age_seconds: 6 * WHILE.as_secs(), count_max: 5 };
     let garbage_collector = GarbageSettings { interval_seconds: 60, events: few, decisions: few };
     let settings = Settings { garbage_collector, ..Settings::default() };
     let chosen = choose("garbage-collector").expect("it exists");
@@ -64,20 +65,20 @@ async fn records_go_when_they_are_too_many_or_too_old() {
     let manager = manager.with_clock(WallClock::new(now));
     tokio::spawn(async move { manager.run(std::future::pending()).await });
 
-    world.pass(HOUR).await;
+    world.pass(WHILE).await;
     let last: Vec<String> = (25..30).map(|number| format!("r{number}")).collect();
     assert_eq!(kept(&world), [last.clone(), last], "the five told of last, of each");
     tell(&client, "r99").await;
-    world.pass(HOUR).await;
+    world.pass(WHILE).await;
     let one_more = || ["r26", "r27", "r28", "r29", "r99"].map(str::to_owned).to_vec();
     assert_eq!(kept(&world), [one_more(), one_more()]);
     // A clock that goes back makes nobody old, and one that is right again nobody older than it is.
-    world.jump_back(3 * HOUR);
-    world.pass(HOUR).await;
+    world.jump_back(3 * WHILE);
+    world.pass(WHILE).await;
     assert_eq!(kept(&world), [one_more(), one_more()]);
-    world.jump(3 * HOUR);
-    world.pass(4 * HOUR + HOUR / 2).await;
-    assert_eq!(kept(&world), [vec!["r99".to_owned()], vec!["r99".to_owned()]], "six hours old");
-    world.pass(2 * HOUR).await;
+    world.jump(3 * WHILE);
+    world.pass(3 * WHILE + WHILE / 2).await;
+    assert_eq!(kept(&world), [vec!["r99".to_owned()], vec!["r99".to_owned()]], "the others are too old");
+    world.pass(2 * WHILE).await;
     assert_eq!(kept(&world), [Vec::<String>::new(), Vec::new()]);
 }
