@@ -9,6 +9,7 @@ use setpoint_types::quantity::CountOrPercent;
 use crate::estate::Estate;
 use crate::log::Bounds;
 use crate::page::Page;
+use crate::program::Program;
 use crate::sampler::Sampler;
 use crate::shop::{template, workload};
 
@@ -104,6 +105,34 @@ async fn a_host_that_dies_is_made_good_though_leader_scheduler_and_controllers_d
         Some(namespace) => Err(namespace),
     };
     estate.until("the namespace is gone", look).await;
+    estate.nothing_is_left().await;
+    estate.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollout_goes_on_within_its_limits_though_whoever_drives_it_is_killed_half_way() {
+    let mut estate = Estate::start("a_rollout_goes_on").await;
+    let old = template(&["--version", "one", "--lingers", "1000"]);
+    estate.submit(&workload("web", 4, old)).await;
+    estate.answers("web", 4, "answer", |_| true).await;
+    let begin = estate.revision().await;
+    let sampler = Sampler::start(&estate.client, "web", 4);
+    let new = ["--version", "two", "--lingers", "1000", "--starts-after", "500"];
+    estate.change("web", json!({ "template": { "args": new } })).await;
+    let is_half_way = |updated| (1..4).contains(&updated);
+    estate.status_is("web", "half-way", |status| is_half_way(status.replicas.updated)).await;
+    // Those who have the lease of the workload controller, a scheduler, and the store's leader.
+    let drives = |program: &&mut Program| program.says("shard gained controller=\"workload\"");
+    estate.controllers.iter_mut().find(drives).expect("somebody drives it").kill();
+    estate.schedulers[0].kill();
+    let (leader, _) = estate.bed.leader().await;
+    estate.bed.kill(leader);
+    estate.bed.restart(leader).await;
+    let is_new = |page: &Page| page.version == "two";
+    estate.answers("web", 4, "answer in version two", |pages| pages.iter().all(is_new)).await;
+    sampler.never_short().await;
+    estate.within("web", begin, Bounds { least: 4, most: 5 }).await;
+    estate.delete("web").await;
     estate.nothing_is_left().await;
     estate.check();
 }

@@ -7,6 +7,8 @@
 //!
 //! Each test starts an estate of its own. Times are short, but nothing is asserted on them.
 
+#![allow(clippy::print_stderr, reason = "the test runner shows it with a failure")]
+
 mod estate;
 mod host;
 mod impossible;

@@ -80,6 +80,11 @@ impl Program {
         }
     }
 
+    /// It has said so in its log.
+    pub fn says(&self, words: &str) -> bool {
+        self.text().contains(words)
+    }
+
     fn text(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
