@@ -47,7 +47,6 @@ mod played {
         }
         policy_rollout: crate::policy_rollout::Script {
             gate
-            overlap
             rollback
         }
     }
