@@ -5,10 +5,10 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build run test fuzz bench fmt lint clean
+.PHONY: help setup build run test compose-test package fuzz bench fmt lint clean
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 setup: ## Install what a build needs; quick when nothing is missing
 	@scripts/setup
@@ -24,20 +24,27 @@ build: setup ## Build every program, optimised, into ./bin
 	  | while read -r program; do [[ $$program == */xtask ]] || install -m 755 "$$program" bin/; done
 	@ls bin
 
-run: build ## Run one node, with its data in ./.setpoint/default
-	./bin/setpointd --data-dir .setpoint/default
+run: build ## Run a whole cluster on this machine, with its data in ./.setpoint (ARGS="--nodes 3" for three nodes)
+	./bin/setpoint dev $(ARGS)
 
 # The programs are built first, for the tests that start them; with the tests, so that dependencies are built once.
 test: lint ## Check format, lints and laws, then run every test
 	cargo build --workspace --bins --tests
 	scripts/test-rust-client
 	scripts/test-python
+	scripts/test-production
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	  cargo test --workspace --doc --quiet && cargo nextest run --workspace; \
 	else \
 	  cargo test --workspace; \
 	fi
 	scripts/fuzz 3
+
+compose-test: ## Run the cluster of docker-compose.yml, kill each of its services, and take it down again
+	scripts/compose-test
+
+package: build ## Make a Debian package and a tarball of the programs, in ./dist
+	scripts/package
 
 fuzz: setup ## Run every fuzz target (ARGS="60 cel" for a minute of one of them)
 	scripts/fuzz $(ARGS)

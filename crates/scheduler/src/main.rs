@@ -1,15 +1,18 @@
 //! `setpoint-scheduler`: finds a node for every replica. Start as many as you like: they share the work.
 
 use std::error::Error;
+use std::io::IsTerminal;
+use std::process::ExitCode;
 
 use clap::Parser;
-use setpoint_client::Client;
+use setpoint_client::{Client, config};
 use setpoint_scheduler::shell::http::{self, Shown};
 use setpoint_scheduler::shell::scheduler::Scheduler;
 use setpoint_scheduler::shell::settings::{HttpSettings, Settings};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
 
 /// Finds a node for every replica. The cluster is that of ~/.setpoint/config, or of the file that SETPOINT_CONFIG names; without one, a
 /// node on this machine.
@@ -20,19 +23,41 @@ struct Arguments {
     settings: Settings,
     #[command(flatten)]
     http: HttpSettings,
+    /// The context of the client's config file (SETPOINT_CONFIG) [default: its current one]
+    #[arg(long, env = "SETPOINT_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+    /// What is logged: a level, or rules as in `setpoint_scheduler=debug,info`
+    #[arg(long, env = "SETPOINT_LOG", value_name = "RULES", default_value = "info")]
+    log: String,
+    /// Log lines as JSON
+    #[arg(long, env = "SETPOINT_LOG_JSON")]
+    log_json: bool,
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
-    let scheduler = Scheduler::new(Client::from_config()?, arguments.settings)?;
+#[expect(clippy::print_stderr, reason = "this is where the program speaks to whoever started it")]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let causes = std::iter::successors(error.source(), |error| (*error).source());
+            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+            eprintln!("setpoint-scheduler: {error}{causes}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    start_logging(&arguments)?;
+    let client = Client::new(config::load(arguments.context.as_deref())?)?;
+    let scheduler = Scheduler::new(client, arguments.settings)?;
     let stop = CancellationToken::new();
     let shown = Shown { registry: scheduler.registry(), ready: scheduler.ready() };
-    let listener = TcpListener::bind(arguments.http.listen).await?;
+    let address = arguments.http.listen;
+    let listener = TcpListener::bind(address).await;
+    let listener =
+        listener.map_err(|error| format!("--listen-http {address} cannot be listened on: {error}"))?;
     tracing::info!(address = %listener.local_addr()?, "serving metrics and health");
     let serving = tokio::spawn(http::serve(listener, shown, stop.clone()));
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -48,4 +73,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     stop.cancel();
     serving.await??;
     Ok(ended?)
+}
+
+fn start_logging(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let filter = EnvFilter::try_new(&arguments.log).map_err(|error| format!("--log: {error}"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = builder.with_ansi(std::io::stderr().is_terminal());
+    if arguments.log_json {
+        builder.json().init()
+    } else {
+        builder.init()
+    }
+    Ok(())
 }

@@ -4,8 +4,10 @@ mod api_resources;
 mod apply;
 mod delete;
 mod describe;
+mod dev;
 mod get;
 mod new;
+mod serve_hello;
 
 use clap::Subcommand;
 
@@ -27,6 +29,10 @@ pub enum Command {
     /// Begin something of your own
     #[command(subcommand)]
     New(new::New),
+    /// Start a whole cluster on this machine, with a sample workload, until Ctrl-C
+    Dev(dev::Dev),
+    /// Serve one line over HTTP: something to run where there is nothing else
+    ServeHello(serve_hello::ServeHello),
 }
 
 impl Command {
@@ -38,6 +44,8 @@ impl Command {
             Self::Delete(command) => command.run(session).await,
             Self::ApiResources(command) => command.run(session).await,
             Self::New(command) => command.run(session),
+            Self::Dev(command) => command.run(session).await,
+            Self::ServeHello(command) => command.run().await,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `setpointd health`: asks a node's `/readyz`. Meant for container health checks, so it needs nothing but the address.
+//! `setpointd health`: asks `/readyz` of a node, or of any other of our programs: all have it. Meant for container health
+//! checks, so it needs nothing but the address.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -10,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum HealthError {
-    #[error("no node answers at {endpoint}; is it running, and is that its --listen-http address?")]
+    #[error("nothing answers at {endpoint}; is it running, and is that its --listen-http address?")]
     Unreachable {
         endpoint: String,
         #[source]
