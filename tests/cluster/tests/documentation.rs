@@ -79,7 +79,9 @@ impl Desk {
         let folder = scratch_directory().expect("a folder");
         let bin = folder.path().join("bin");
         fs::create_dir(&bin).expect("made");
-        symlink(setpointd().expect("the program is built"), bin.join("setpointd")).expect("linked");
+        let server = setpointd().expect("the program is built");
+        symlink(server.with_file_name("setpoint"), bin.join("setpoint")).expect("linked");
+        symlink(server, bin.join("setpointd")).expect("linked");
         let etcdctl = EtcdBinaries::find();
         match &etcdctl {
             Ok(found) => symlink(found.etcdctl(), bin.join("etcdctl")).expect("linked"),
@@ -90,11 +92,16 @@ impl Desk {
         Self { folder, root, path, ports: free_hundred(), has_etcdctl, running: Vec::new() }
     }
 
-    /// The node that `make run` starts, on the default ports.
+    /// The cluster that `make run` starts, until the sample serves.
     fn make_run(&mut self) {
-        let listen = |kind: &str, port: &str| format!("--listen-{kind} 127.0.0.1:{}{port}", self.ports);
-        let (client, peer, http) = (listen("client", "00"), listen("peer", "01"), listen("http", "02"));
-        self.background(&format!("exec setpointd --data-dir .setpoint/default {client} {peer} {http}"));
+        let dev = self.spawn(&format!("exec setpoint dev --port-base {}00", self.ports));
+        self.running.push(Running::Shell(dev));
+        let deadline = Instant::now() + PATIENCE;
+        let log = self.folder.path().join(format!("{}.log", self.running.len() - 1));
+        while !fs::read_to_string(&log).unwrap_or_default().contains("serves. One of its replicas:") {
+            assert!(Instant::now() < deadline, "the sample does not serve\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(300));
+        }
     }
 
     fn bash(&self, script: &str) -> Command {
@@ -181,7 +188,13 @@ impl Desk {
         }
         let mut variables = String::new();
         for command in commands(&block) {
-            let script = format!("{variables}{command}");
+            // A reader's cluster is on the default ports, where the command line looks for it.
+            let at = if command.starts_with("./bin/setpoint ") {
+                "export SETPOINT_CONFIG=.setpoint/dev-config\n"
+            } else {
+                ""
+            };
+            let script = format!("{at}{variables}{command}");
             if let Some(target) = command.trim().strip_prefix("make ") {
                 self.target_exists(target);
                 if target == "run" {
@@ -288,7 +301,7 @@ fn free_hundred() -> String {
     let start = u16::try_from(std::process::id() % 100).unwrap_or(0);
     // Below those that other tests take, and far below those that the kernel gives out.
     let hundreds = (0..80).map(|place| 120 + (start + place) % 80);
-    let found = hundreds.into_iter().find(|hundred| (0..60).all(|port| free(hundred * 100 + port)));
+    let found = hundreds.into_iter().find(|hundred| (0..80).all(|port| free(hundred * 100 + port)));
     found.expect("some hundred ports are free").to_string()
 }
 

@@ -49,6 +49,8 @@ pub struct Node {
     initial_cluster: String,
     /// Passed after those for every node.
     pub arguments: Vec<String>,
+    /// What it runs, if not what the others do.
+    pub program: Option<PathBuf>,
     /// Set for the node's process only.
     pub environment: Vec<(String, String)>,
     /// Where its data is.
@@ -135,6 +137,7 @@ impl Cluster {
             http: addresses[2].clone(),
             initial_cluster,
             arguments,
+            program: None,
             environment: Vec::new(),
             directory: root.join(name),
             log: root.join(format!("{name}.log")),
@@ -163,8 +166,8 @@ impl Cluster {
         arguments.extend_from_slice(&self.arguments);
         arguments.extend_from_slice(&node.arguments);
         let environment = &node.environment;
-        let process =
-            ServerProcess::spawn_with(&node.name, &self.program, &arguments, environment, &node.log)?;
+        let program = node.program.as_ref().unwrap_or(&self.program);
+        let process = ServerProcess::spawn_with(&node.name, program, &arguments, environment, &node.log)?;
         node.process = Some(process);
         Ok(())
     }

@@ -32,5 +32,6 @@ mod shutdown;
 mod space;
 mod tls;
 mod transactions;
+mod upgrade;
 mod watches;
 mod writers;
