@@ -50,7 +50,8 @@ fn main() {
     println!("  gap: {:.2} %", (quick - exact) / exact * 100.0);
 }
 
-const SEARCHES: [(&str, Search); 2] = [("quick", Search { sample: 100, explains: false }), ("every node", Search::EXHAUSTIVE)];
+const SEARCHES: [(&str, Search); 2] =
+    [("quick", Search { sample: 100, explains: false }), ("every node", Search::EXHAUSTIVE)];
 
 /// The quick search beside one that looks at every node for every replica, on the same input.
 fn compare(name: &str, world: &World) {
@@ -62,7 +63,10 @@ fn compare(name: &str, world: &World) {
         figures
     });
     let gap = (exact.placed_share() - quick.placed_share()) / exact.placed_share() * 100.0;
-    println!("  gap: {gap:.2} % fewer placed, {} of a thousand more stranded", quick.stranded - exact.stranded);
+    println!(
+        "  gap: {gap:.2} % fewer placed, {} of a thousand more stranded",
+        quick.stranded - exact.stranded
+    );
 }
 
 fn print(figures: &Figures) {

@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use self::many_objects::ROUNDS as STATE_ROUNDS;
 pub use self::insist::insist;
+pub use self::many_objects::ROUNDS as STATE_ROUNDS;
 use self::object_write::Verb;
 use crate::metric::Metric;
 use crate::options::Plan;

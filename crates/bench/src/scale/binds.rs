@@ -121,11 +121,9 @@ async fn idle(
     figures.add(SCENE, "scheduler's memory, nodes only", Unit::Bytes, empty.resident as f64, Asked::Nothing);
     // What is still on its way, arrives.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let (cpu, entries, started) =
-        (scheduler.used()?.cpu, site.cluster.log_entries().await?, Instant::now());
+    let (cpu, entries, started) = (scheduler.used()?.cpu, site.cluster.log_entries().await?, Instant::now());
     tokio::time::sleep(Duration::from_secs(options.idle_seconds)).await;
-    let cores =
-        scheduler.used()?.cpu.saturating_sub(cpu).as_secs_f64() / started.elapsed().as_secs_f64();
+    let cores = scheduler.used()?.cpu.saturating_sub(cpu).as_secs_f64() / started.elapsed().as_secs_f64();
     let entries = site.cluster.log_entries().await?.saturating_sub(entries);
     figures.add(SCENE, "scheduler's CPU when all are bound", Unit::Cores, cores, Asked::AtMost(0.05));
     figures.add(SCENE, "log entries meanwhile", Unit::Count, entries as f64, Asked::AtMost(0.0));
@@ -140,7 +138,8 @@ mod tests {
     fn the_slowest_second_is_found_among_whole_ones() {
         let start = Instant::now();
         let at = |ms: u64, count: u64| (start + Duration::from_millis(ms), count);
-        let samples = [at(0, 1), at(500, 501), at(1000, 1001), at(1500, 1101), at(2000, 1201), at(2500, 2201)];
+        let samples =
+            [at(0, 1), at(500, 501), at(1000, 1001), at(1500, 1101), at(2000, 1201), at(2500, 2201)];
         assert_eq!(slowest_second(&samples), Some(200.0));
         assert_eq!(slowest_second(&samples[..2]), None);
     }

@@ -67,8 +67,11 @@ pub fn workloads(options: &ScaleOptions) -> Vec<Workload> {
 /// Makes what is asked for such a share of what the nodes have.
 fn scale(made: &mut [Workload], options: &ScaleOptions) {
     let nodes = u128::from(options.nodes / SHAPES.len() as u32);
-    let share = |offered: u64, asked: u128| u128::from(offered) * nodes * u128::from(options.load) / 100 * 1000 / asked.max(1);
-    let sum = |of: fn(&Workload) -> u64| made.iter().map(|it| u128::from(it.replicas) * u128::from(of(it))).sum();
+    let share = |offered: u64, asked: u128| {
+        u128::from(offered) * nodes * u128::from(options.load) / 100 * 1000 / asked.max(1)
+    };
+    let sum =
+        |of: fn(&Workload) -> u64| made.iter().map(|it| u128::from(it.replicas) * u128::from(of(it))).sum();
     let cpu = share(SHAPES.iter().map(|it| it.cpu_milli).sum(), sum(|it| it.cpu_milli));
     let memory = share(SHAPES.iter().map(|it| it.memory_mib).sum(), sum(|it| it.memory_mib));
     for workload in made {

@@ -22,7 +22,7 @@ mod steady;
 use std::path::Path;
 
 use figures::Figures;
-pub use options::{Scene, ScaleOptions};
+pub use options::{ScaleOptions, Scene};
 
 use crate::system::SystemError;
 

@@ -21,11 +21,7 @@ pub const NAMESPACE: &str = "single";
 const PAUSE: Duration = Duration::from_millis(10);
 const LIMIT: Duration = Duration::from_secs(20);
 
-pub async fn measure(
-    site: &Site,
-    options: &ScaleOptions,
-    figures: &mut Figures,
-) -> Result<(), ScaleError> {
+pub async fn measure(site: &Site, options: &ScaleOptions, figures: &mut Figures) -> Result<(), ScaleError> {
     let service = connection(site.addresses()[0]);
     let watch = pb::WatchRequest {
         kind: "Replica".to_owned(),
@@ -40,7 +36,8 @@ pub async fn measure(
     for number in 0..warm_up + options.singles {
         let name = format!("single-{number}");
         let begun = Instant::now();
-        let create = pb::CreateRequest { object: Some(made::small(NAMESPACE, &name)), options: Some(fill::options()) };
+        let create =
+            pb::CreateRequest { object: Some(made::small(NAMESPACE, &name)), options: Some(fill::options()) };
         let mut client = objects(service.clone());
         let created = tokio::spawn(async move { client.create(create).await.map(drop) });
         let seen = tokio::time::timeout(LIMIT, follow(&mut events, &name)).await;

@@ -78,7 +78,8 @@ impl Site {
         let mut command = Command::new(&path);
         command.args(arguments).args(["--listen-http", &http.to_string()]);
         // Settings from the environment would silently make it another process than the one described.
-        for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("SETPOINT_")) {
+        for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("SETPOINT_"))
+        {
             command.env_remove(key);
         }
         command.env("SETPOINT_CONFIG", &self.config);

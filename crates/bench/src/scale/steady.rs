@@ -52,7 +52,8 @@ pub async fn measure(options: &ScaleOptions, data: &Path, figures: &mut Figures)
         let cores = after.saturating_sub(before).as_secs_f64() / elapsed;
         figures.add(SCENE, name, Unit::Cores, cores, asked);
     }
-    for (name, part) in [("memory of the controllers", &controllers), ("memory of the scheduler", &scheduler)] {
+    for (name, part) in [("memory of the controllers", &controllers), ("memory of the scheduler", &scheduler)]
+    {
         figures.add(SCENE, name, Unit::Bytes, part.used()?.resident as f64, Asked::Nothing);
     }
     Ok(())
@@ -79,7 +80,11 @@ pub async fn serving(site: &Site, wanted: u64, part: &Part) -> Result<(), ScaleE
         }
         tokio::time::sleep(POLL).await;
     }
-    Err(ScaleError::TooSlow { what: "all replicas serving", seconds: LIMIT.as_secs(), log: part.last_words() })
+    Err(ScaleError::TooSlow {
+        what: "all replicas serving",
+        seconds: LIMIT.as_secs(),
+        log: part.last_words(),
+    })
 }
 
 fn serving_of(status: &[u8]) -> u64 {

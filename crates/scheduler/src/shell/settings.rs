@@ -32,8 +32,8 @@ pub struct Settings {
     /// How many binds a request has at most.
     #[arg(long, env = "SETPOINT_SCHEDULER_BATCH", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4000))]
     pub batch: u32,
-    /// How many requests with binds are under way at most.
-    #[arg(long, env = "SETPOINT_SCHEDULER_REQUESTS", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// How many requests with binds are under way at most. A plan is a request per shard, so this is some four plans.
+    #[arg(long, env = "SETPOINT_SCHEDULER_REQUESTS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub requests: u32,
     /// For a few replicas, how many nodes that would do are compared.
     #[arg(long, env = "SETPOINT_SCHEDULER_SAMPLE", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
@@ -73,7 +73,7 @@ impl Default for Settings {
             alone: false,
             lease_namespace: "default".to_owned(),
             batch: 512,
-            requests: 4,
+            requests: 16,
             sample: 100,
             status_writes: 16,
             flush: Duration::from_secs(300),
