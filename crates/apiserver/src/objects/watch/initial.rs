@@ -95,11 +95,16 @@ impl Reading {
                 while chosen.len() < self.max.keys && bytes < self.max.bytes && names.len() > 0 {
                     let room = (self.max.keys - chosen.len()).min(names.len());
                     let count = together(chosen.len(), bytes, self.max.bytes).min(room);
-                    let some: Vec<_> = names.by_ref().take(count).collect();
-                    let read = read_some(&self.store, &self.view, &some, self.revision, *sure)?;
-                    chosen.extend(read.into_iter().flatten().inspect(|kv| {
-                        bytes += kv.key.len() + kv.value.len();
-                    }));
+                    let some = &names.as_slice()[..count];
+                    for kv in read_some(&self.store, &self.view, some, self.revision, *sure)? {
+                        // What does not fit comes again with the next chunk.
+                        if bytes >= self.max.bytes {
+                            break;
+                        }
+                        names.next();
+                        bytes += kv.as_ref().map_or(0, |kv| kv.key.len() + kv.value.len());
+                        chosen.extend(kv);
+                    }
                 }
                 names.len() == 0
             }
