@@ -58,6 +58,9 @@ pub struct History {
     entries: Vec<Arc<Entry>>,
 }
 
+/// A ledger, and the owner of a reservation in it.
+pub type Reserver = (String, String);
+
 /// What one revision changed.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
@@ -65,8 +68,7 @@ pub struct Entry {
     pub changes: Vec<Change>,
     /// By name; none for one that is gone.
     pub ledgers: Vec<(String, Option<Arc<Book>>)>,
-    /// By ledger and owner.
-    pub reservations: Vec<((String, String), Option<Arc<Amounts>>)>,
+    pub reservations: Vec<(Reserver, Option<Arc<Amounts>>)>,
     /// By namespace and name of the lease.
     pub holds: Vec<((String, String), Option<Held>)>,
 }
