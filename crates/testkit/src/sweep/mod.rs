@@ -79,6 +79,7 @@ fn plans(scenario: &Scenario, counts: Counts) -> (Vec<Plan>, u64) {
         single.extend(events.into_iter().filter(|_| number <= counts.events));
         single.extend(of_steps.into_iter().filter(|_| number <= steps));
     }
+    single.retain(|it| !scenario.without.contains(&it.fault));
     let mut plans: Vec<Plan> = single.iter().map(|it| Plan(vec![*it])).collect();
     let entropy = Entropy::seeded(scenario.limits.seed);
     for _ in 0..scenario.limits.drawn {

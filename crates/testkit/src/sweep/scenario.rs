@@ -11,6 +11,7 @@ use setpoint_types::Revision;
 use setpoint_types::object::Object;
 use tokio_util::sync::CancellationToken;
 
+use crate::fault::Fault;
 use crate::history::{Change, History, Moment, State};
 
 pub(super) type Program = Arc<dyn Fn(Client, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -37,6 +38,7 @@ pub struct Scenario {
     pub(super) audits: Vec<Audit>,
     pub(super) forgets: Vec<Forget>,
     pub(super) allowed: Vec<Allowed>,
+    pub(super) without: Vec<Fault>,
     pub(super) limits: Limits,
     pub(super) replicas: usize,
     pub(super) faulty: usize,
@@ -104,6 +106,7 @@ impl Scenario {
             audits: Vec::new(),
             forgets: Vec::new(),
             allowed: Vec::new(),
+            without: Vec::new(),
             limits: Limits::default(),
             replicas: 1,
             faulty: 0,
@@ -176,6 +179,13 @@ impl Scenario {
     #[must_use]
     pub fn may_write(mut self, allowed: impl Fn(&Change) -> bool + Send + Sync + 'static) -> Self {
         self.allowed.push(Arc::new(allowed));
+        self
+    }
+
+    /// This does not happen: what it promises nothing about. Say beside it why not.
+    #[must_use]
+    pub fn without(mut self, fault: Fault) -> Self {
+        self.without.push(fault);
         self
     }
 

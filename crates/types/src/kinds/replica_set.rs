@@ -75,7 +75,7 @@ impl KindType for ReplicaSet {
             Column::text("Workload", ".spec.workload"),
             Column::integer("Revision", ".spec.revision"),
             Column::integer("Desired", ".spec.replicas"),
-            Column::integer("Ready", ".status.replicas.ready"),
+            Column::integer("Serving", ".status.replicas.serving"),
             Column::AGE,
         ],
         selectable_fields: &["spec.workload"],

@@ -71,7 +71,7 @@ impl KindType for Workload {
         namespaced: true,
         columns: &[
             Column::integer("Desired", ".status.replicas.desired"),
-            Column::integer("Ready", ".status.replicas.ready"),
+            Column::integer("Serving", ".status.replicas.serving"),
             Column::integer("Pending", ".status.replicas.pending"),
             Column::integer("Unknown", ".status.replicas.unknown"),
             Column::text("Rollout", ".status.rollout.phase"),

@@ -1,9 +1,9 @@
 //! What the agent of a host does, looked at once a second: the lease, the node, and what is bound to it.
 //!
-//! As real ones do: nothing is begun that was bound under an earlier hold, `stopped` is said only once nothing runs, exclusive replicas end
+//! As real ones do: nothing is begun that was bound under an earlier hold, `stopped` is said only once nothing runs, strangers are ended, exclusive replicas end
 //! by the agent's own deadline, counted from when the last keep-alive that was answered was sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use setpoint_client::{
@@ -11,6 +11,7 @@ use setpoint_client::{
 };
 use setpoint_controllers::node_monitor::{SYSTEM, lease_of};
 use setpoint_testkit::now;
+use setpoint_types::Uid;
 use setpoint_types::kinds::{Binding, BindingState, Node, NodeSpec, OnDisconnect, Replica};
 use setpoint_types::object::Fence;
 use tokio::time::{Instant, sleep};
@@ -146,11 +147,13 @@ impl Agent {
         let client = self.client.with_fence(hold.fence.clone());
         let eyes = self.fleet.with(|inside| inside.eyes.clone()).expect("the fleet has begun");
         let bindings = eyes.bindings.snapshot();
+        let mut bound = BTreeSet::new();
         for binding in bindings.iter().filter_map(|it| it.read().ok()) {
             let status = binding.status.clone().unwrap_or_default();
             if binding.spec.node != self.name || status.state == BindingState::Released {
                 continue;
             }
+            bound.insert(binding.spec.replica_uid.clone());
             let key = setpoint_runtime::cache::Key::new(&binding.metadata.namespace, &binding.spec.replica);
             let replica = eyes.replicas.read(&key).ok().flatten();
             let replica = replica.filter(|it| it.metadata.uid == binding.spec.replica_uid);
@@ -165,6 +168,19 @@ impl Agent {
             };
             done.ok();
         }
+        self.end_strangers(&bound);
+    }
+
+    /// What was given away while the host was out of reach runs here still, and is nobody's.
+    fn end_strangers(&self, bound: &BTreeSet<Uid>) {
+        self.fleet.with(|inside| {
+            let Some(host) = inside.hosts.get_mut(&self.name) else { return };
+            let strangers: Vec<Uid> = host.runs.keys().filter(|uid| !bound.contains(*uid)).cloned().collect();
+            for uid in strangers {
+                host.runs.remove(&uid);
+                inside.witness.stopped(&uid, &self.name);
+            }
+        });
     }
 
     /// It is to run: begun, if it does not, and told of.
