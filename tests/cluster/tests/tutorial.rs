@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use setpoint_cluster_tests::document::{blocks, free_hundred};
-use setpoint_etcd_tests::cluster::{scratch_directory, setpointd};
+use setpoint_etcd_tests::cluster::scratch_directory;
 use setpoint_etcd_tests::process::{ServerProcess, TAIL_LINES, tail};
 use tempfile::TempDir;
 
@@ -188,15 +188,13 @@ async fn interrupt(mut terminal: Terminal) {
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}\n{}", tail(&terminal.log, TAIL_LINES));
 }
 
-/// Sections 1 and 2: a node, a new crate, and the controller at work.
+/// Sections 1 and 2: a cluster, a new crate, and the controller at work.
 async fn begin(desk: &mut Desk) -> (Terminal, Terminal) {
-    desk.comes("make run");
-    let listen = |kind: &str, port: &str| format!("--listen-{kind} 127.0.0.1:{}{port}", desk.ports);
+    desk.comes("make run ARGS=--no-sample");
     let data = desk.folder.path().join("data").display().to_string();
-    let addresses = [listen("client", "00"), listen("peer", "01"), listen("http", "02")].join(" ");
-    let mut node =
-        desk.start("node", &setpointd().expect("it is built"), &format!("--data-dir {data} {addresses}"));
-    node.process.ready(&format!("127.0.0.1:{}02", desk.ports), "/readyz").await.expect("the node serves");
+    let here = format!("dev --no-sample --data-dir {data} --port-base {}00", desk.ports);
+    let cluster = desk.start("dev", &program("setpoint"), &here);
+    desk.says(&cluster, "Ctrl-C stops everything");
 
     let new = "cd ..\nsetpoint/bin/setpoint new controller greeter\ncd greeter";
     desk.comes(new);
@@ -218,7 +216,7 @@ async fn begin(desk: &mut Desk) -> (Terminal, Terminal) {
     desk.until("applied", APPLY, |_| true);
     desk.until("a Greeter with a status", "$object get Greeter default/hello", |it| {
         let status = &json(it)["status"];
-        status["readyReplicas"] == 0 && status["conditions"][0]["reason"] == "TooFewServe"
+        status["readyReplicas"] == 2 && status["conditions"][0]["reason"] == "AllServe"
     });
     desk.comes("$object get Workload default/hello");
     desk.workload_has(2);
@@ -227,7 +225,7 @@ async fn begin(desk: &mut Desk) -> (Terminal, Terminal) {
     desk.comes("$object delete Workload default/hello\n$object get Workload default/hello");
     desk.until("deleted", "$object delete Workload default/hello", |_| true);
     desk.workload_has(3);
-    (node, controller)
+    (cluster, controller)
 }
 
 /// Section 5: killed, doubled, put to sleep. What is left of it are two that run.
@@ -283,7 +281,7 @@ async fn looking(desk: &mut Desk) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tutorial_can_be_followed_to_its_end() {
     let mut desk = Desk::new();
-    let (node, controller) = begin(&mut desk).await;
+    let (cluster, controller) = begin(&mut desk).await;
     // Section 4, without its change: the commands work all the same.
     let events = format!("{APPLY}\n$object list Event default");
     desk.comes(&events);
@@ -293,5 +291,5 @@ async fn the_tutorial_can_be_followed_to_its_end() {
     }
     looking(&mut desk).await;
     assert!(desk.blocks.is_empty(), "nobody has followed these: {:?}", desk.blocks);
-    drop(node);
+    interrupt(cluster).await;
 }
