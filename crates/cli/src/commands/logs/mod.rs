@@ -1,4 +1,4 @@
-//! `setpoint logs`: what replicas write, from the agents that run them ([ADR 20](../../../../../docs/adr/0020-cli.md)).
+//! `setpoint logs`: what replicas write, from the agents that run them ([ADR 18](../../../../../docs/adr/0018-cli.md)).
 //!
 //! - [`agent`]: one agent's answer, over HTTP
 
