@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message;
-use setpoint_api::raw::{self, Part, RawEvent, RawObject, RawWatchResponse, wire};
+use setpoint_api::raw::{self, Part, RawEvent, RawObject, RawWatchResponse, StateEvents, wire};
 use setpoint_api::setpoint::v1;
 use setpoint_api::status;
 use tonic::Code;
@@ -75,25 +75,39 @@ fn event(kind: v1::watch_event::Type, object: Option<RawObject>) -> raw::v1::Wat
 }
 
 #[test]
-fn an_event_is_the_same_whether_shared_joined_or_ordinary() {
+fn an_event_is_the_same_whether_shared_or_ordinary() {
     use v1::watch_event::Type;
     let modified = event(Type::Modified, Some(RawObject::new(stored(), 9)));
     let bookmark = event(Type::Bookmark, None);
-    let shared = RawWatchResponse {
-        events: vec![Arc::new(RawEvent::new(modified.clone())), Arc::new(RawEvent::new(bookmark.clone()))],
+    let response = RawWatchResponse {
+        events: vec![Arc::new(RawEvent::new(modified)), Arc::new(RawEvent::new(bookmark))],
     };
-    let joined = RawWatchResponse { events: vec![Arc::new(RawEvent::joined([modified, bookmark], 100))] };
-    for response in [shared, joined] {
-        let sent = response.encode_to_vec();
-        assert_eq!(sent.len(), response.encoded_len());
-        let read = v1::WatchResponse::decode(&sent[..]).unwrap();
-        assert_eq!(read.events.len(), 2);
-        assert_eq!(read.events[0].r#type(), Type::Modified);
-        assert_eq!(read.events[0].object, Some(with_revision(object(), 9)));
-        assert_eq!((read.events[0].revision, read.events[1].revision), (9, 9));
-        assert_eq!(read.events[0].author.as_ref().unwrap().principal, "user:jane");
-        assert!(read.events[1].initial_state_end);
-    }
+    let sent = response.encode_to_vec();
+    assert_eq!(sent.len(), response.encoded_len());
+    let read = v1::WatchResponse::decode(&sent[..]).unwrap();
+    assert_eq!(read.events.len(), 2);
+    assert_eq!(read.events[0].r#type(), Type::Modified);
+    assert_eq!(read.events[0].object, Some(with_revision(object(), 9)));
+    assert_eq!((read.events[0].revision, read.events[1].revision), (9, 9));
+    assert_eq!(read.events[0].author.as_ref().unwrap().principal, "user:jane");
+    assert!(read.events[1].initial_state_end);
+}
+
+#[test]
+fn the_objects_of_a_state_are_ordinary_events() {
+    use v1::watch_event::Type;
+    let mut state = StateEvents::with_capacity(10);
+    state.push(&stored(), 7);
+    state.push(&stored(), 300);
+    let response = RawWatchResponse { events: vec![Arc::new(state.into_events())] };
+    let read = v1::WatchResponse::decode(&response.encode_to_vec()[..]).unwrap();
+    let added = |revision| v1::WatchEvent {
+        r#type: Type::Added.into(),
+        object: Some(with_revision(object(), revision)),
+        revision,
+        ..Default::default()
+    };
+    assert_eq!(read.events, [added(7), added(300)]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! In every record and not once per revision, because compaction keeps some records of a revision and drops others.
 //! Changes made through etcd's protocol have no author, and their records no room for one.
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use setpoint_types::Timestamp;
 
 use crate::codec::{put_bytes, read_bool, read_string, skip_bytes};
@@ -54,7 +54,7 @@ impl Author {
     }
 
     /// Passes over what `put_stamped` wrote, for whoever only wants what is behind it.
-    pub(crate) fn skip_stamped(input: &mut Bytes) -> Option<()> {
+    pub(crate) fn skip_stamped(input: &mut impl Buf) -> Option<()> {
         get_varint(input)?;
         let fenced = read_bool(input)?;
         let texts = if fenced { 6 } else { 4 };

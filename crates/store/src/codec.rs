@@ -364,9 +364,9 @@ pub(crate) fn read_bytes(input: &mut Bytes) -> Option<Bytes> {
     (length <= input.len()).then(|| input.split_to(length))
 }
 
-pub(crate) fn skip_bytes(input: &mut Bytes) -> Option<()> {
+pub(crate) fn skip_bytes(input: &mut impl Buf) -> Option<()> {
     let length = usize::try_from(get_varint(input)?).ok()?;
-    (length <= input.len()).then(|| input.advance(length))
+    (length <= input.remaining()).then(|| input.advance(length))
 }
 
 pub(crate) fn read_string(input: &mut Bytes) -> Option<String> {
@@ -381,10 +381,10 @@ pub(crate) fn read_signed(input: &mut Bytes) -> Option<i64> {
     get_varint(input).map(unzigzag)
 }
 
-pub(crate) fn read_byte(input: &mut Bytes) -> Option<u8> {
+pub(crate) fn read_byte(input: &mut impl Buf) -> Option<u8> {
     input.try_get_u8().ok()
 }
 
-pub(crate) fn read_bool(input: &mut Bytes) -> Option<bool> {
+pub(crate) fn read_bool(input: &mut impl Buf) -> Option<bool> {
     read_byte(input).map(|byte| byte != 0)
 }

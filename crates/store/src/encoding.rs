@@ -204,7 +204,12 @@ impl Record {
         Self::read_value(&mut row).ok_or(Damaged { what: "record" })
     }
 
-    fn read_value(row: &mut Bytes) -> Option<Option<Bytes>> {
+    /// The same of a row that is somebody else's.
+    pub fn value_of(mut row: &[u8]) -> Result<Option<&[u8]>, Damaged> {
+        Self::read_value(&mut row).ok_or(Damaged { what: "record" })
+    }
+
+    fn read_value<R: Buf + Default>(row: &mut R) -> Option<Option<R>> {
         let authored = match row.try_get_u8().ok()? {
             FORMAT => false,
             FORMAT_AUTHORED => true,

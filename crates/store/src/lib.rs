@@ -8,6 +8,7 @@
 //! Not here: Raft (`consensus`), the wire protocol and watches (`apiserver`), any clock.
 
 mod author;
+mod census;
 mod codec;
 mod collect;
 pub mod command;
@@ -30,6 +31,7 @@ mod varint;
 mod verdict;
 
 pub use author::Author;
+pub use census::{Census, Counted};
 pub use codec::Unreadable;
 pub use collect::{Progress, StepMax};
 pub use encoding::{Change, Record, RecordId};

@@ -102,7 +102,7 @@ impl Pages {
 }
 
 /// What of a range lies behind a key.
-fn after(range: KeyRange, key: &[u8]) -> Option<KeyRange> {
+pub(crate) fn after(range: KeyRange, key: &[u8]) -> Option<KeyRange> {
     let mut start = Vec::with_capacity(key.len() + 1);
     start.extend_from_slice(key);
     start.push(0);

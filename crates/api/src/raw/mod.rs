@@ -16,7 +16,7 @@ pub mod wire;
 
 pub use object::{Part, RawObject};
 pub use received::{ReceivedEvent, ReceivedEvents, ReceivedName};
-pub use watch::{RawEvent, RawWatchResponse};
+pub use watch::{RawEvent, RawWatchResponse, StateEvents};
 
 /// The messages that carry objects, and the server's trait. Generated; `build.rs` says which.
 #[allow(clippy::doc_lazy_continuation, clippy::large_enum_variant)]

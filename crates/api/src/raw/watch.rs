@@ -33,28 +33,12 @@ impl RawEvent {
             put_event(&event, &mut head);
             return Self { head: head.freeze(), ..Self::default() };
         };
-        // The fields are put down in this order: `object` with the stored bytes at its beginning, then all others.
-        let stored = stored.clone();
-        let added = RawObject::new(Bytes::new(), *revision);
-        let others = v1::WatchEvent { object: None, ..event };
-        let object_len = stored.len() + added.encoded_len();
-        let object_field = key_len(OBJECT) + encoded_len_varint(object_len as u64) + object_len;
-        let mut head = BytesMut::with_capacity(24);
-        encode_key(EVENTS, WireType::LengthDelimited, &mut head);
-        encode_varint((object_field + others.encoded_len()) as u64, &mut head);
-        encode_key(OBJECT, WireType::LengthDelimited, &mut head);
-        encode_varint(object_len as u64, &mut head);
-        let mut tail = BytesMut::with_capacity(added.encoded_len() + others.encoded_len());
-        added.encode_raw(&mut tail);
-        others.encode_raw(&mut tail);
+        let (stored, revision) = (stored.clone(), *revision);
+        let around = Around::new(stored.len(), revision, v1::WatchEvent { object: None, ..event });
+        let (mut head, mut tail) = (BytesMut::with_capacity(24), BytesMut::with_capacity(around.tail_len()));
+        around.put_head(&mut head);
+        around.put_tail(&mut tail);
         Self { head: head.freeze(), body: stored, tail: tail.freeze() }
-    }
-
-    /// Many at once, in one piece of memory; for those nobody shares.
-    pub fn joined(events: impl IntoIterator<Item = v1::WatchEvent>, bytes: usize) -> Self {
-        let mut head = BytesMut::with_capacity(bytes);
-        events.into_iter().for_each(|event| put_event(&event, &mut head));
-        Self { head: head.freeze(), ..Self::default() }
     }
 
     /// Its size on the wire.
@@ -74,6 +58,65 @@ impl RawEvent {
 
 /// Number of the field in an event.
 const OBJECT: u32 = 2;
+
+/// An event but for the stored bytes in it. The fields are put down in this order: `object` with the stored bytes at its
+/// beginning, then all others.
+struct Around {
+    stored_len: usize,
+    /// What of the object follows the stored bytes.
+    added: RawObject,
+    others: v1::WatchEvent,
+}
+
+impl Around {
+    fn new(stored_len: usize, revision: u64, others: v1::WatchEvent) -> Self {
+        Self { stored_len, added: RawObject::new(Bytes::new(), revision), others }
+    }
+
+    fn put_head(&self, buffer: &mut BytesMut) {
+        let object_len = self.stored_len + self.added.encoded_len();
+        let object_field = key_len(OBJECT) + encoded_len_varint(object_len as u64) + object_len;
+        encode_key(EVENTS, WireType::LengthDelimited, buffer);
+        encode_varint((object_field + self.others.encoded_len()) as u64, buffer);
+        encode_key(OBJECT, WireType::LengthDelimited, buffer);
+        encode_varint(object_len as u64, buffer);
+    }
+
+    fn tail_len(&self) -> usize {
+        self.added.encoded_len() + self.others.encoded_len()
+    }
+
+    fn put_tail(&self, buffer: &mut BytesMut) {
+        self.added.encode_raw(buffer);
+        self.others.encode_raw(buffer);
+    }
+}
+
+/// Objects of a state, one after the other in one piece of memory; for events that nobody shares.
+#[derive(Debug, Default)]
+pub struct StateEvents {
+    encoded: BytesMut,
+}
+
+impl StateEvents {
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { encoded: BytesMut::with_capacity(bytes) }
+    }
+
+    /// Adds an object that is there, as it is stored.
+    pub fn push(&mut self, stored: &[u8], revision: u64) {
+        let r#type = v1::watch_event::Type::Added.into();
+        let around =
+            Around::new(stored.len(), revision, v1::WatchEvent { r#type, revision, ..Default::default() });
+        around.put_head(&mut self.encoded);
+        self.encoded.put_slice(stored);
+        around.put_tail(&mut self.encoded);
+    }
+
+    pub fn into_events(self) -> RawEvent {
+        RawEvent { head: self.encoded.freeze(), ..RawEvent::default() }
+    }
+}
 
 fn put_event(event: &v1::WatchEvent, buffer: &mut BytesMut) {
     encode_key(EVENTS, WireType::LengthDelimited, buffer);

@@ -31,7 +31,7 @@ pub struct View {
 
 impl View {
     /// True if the object is of the kind and selected.
-    pub fn selects(&self, key: &[u8], stored: &Bytes) -> bool {
+    pub fn selects(&self, key: &[u8], stored: &[u8]) -> bool {
         let Some(name) = ObjectName::of(key) else { return false };
         self.selection.is_everything() || self.selects_with(name, &Attributes::of(stored, &self.kind.fields))
     }
@@ -165,16 +165,6 @@ pub fn author(record: &Record) -> Option<pb::Author> {
         trace: author.trace,
         time_ms: author.time.0,
     })
-}
-
-/// An object of the initial state.
-pub fn initial(stored: Bytes, revision: Revision, part: Part) -> raw::WatchEvent {
-    raw::WatchEvent {
-        r#type: Type::Added.into(),
-        object: Some(RawObject::of(stored, revision.get(), part)),
-        revision: revision.get(),
-        ..Default::default()
-    }
 }
 
 /// Everything up to the revision was sent.

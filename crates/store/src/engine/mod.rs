@@ -20,6 +20,8 @@ pub use memory::MemoryEngine;
 #[cfg(feature = "rocksdb")]
 pub use rocks::{RocksEngine, RocksOptions};
 
+use crate::encoding::RecordId;
+
 /// The tables of [`crate::encoding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
@@ -98,6 +100,9 @@ impl WriteBatch {
 /// Called for each row of a scan; breaking ends it.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
+/// Called for each record that was asked for, with its row.
+pub type VisitRecord<'a> = dyn FnMut(RecordId, Option<&[u8]>) -> ControlFlow<()> + 'a;
+
 /// How much room the tables take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
@@ -113,6 +118,21 @@ pub trait Engine: Send + Sync + 'static {
     /// Reads several rows of a table; the answers are in the order of the keys.
     fn get_many(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>, EngineFailure> {
         keys.iter().map(|key| self.get(table, key)).collect()
+    }
+
+    /// Visits the rows of records that are named in ascending order, none for one that is not there, until the visitor breaks.
+    fn visit_records(
+        &self,
+        ids: &mut dyn Iterator<Item = RecordId>,
+        visit: &mut VisitRecord<'_>,
+    ) -> Result<(), EngineFailure> {
+        for id in ids {
+            let row = self.get(Table::Records, &id.encode())?;
+            if visit(id, row.as_deref()).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Visits the rows of `[from, to)` in order, all as they were when the scan began.

@@ -3,18 +3,24 @@
 
 use std::sync::Arc;
 
-use setpoint_api::raw::{RawEvent, RawWatchResponse};
-use setpoint_store::{PageMax, Pages, ReadFailure, Store};
+use bytes::Bytes;
+use setpoint_api::raw::{Part, RawEvent, RawObject, RawWatchResponse, StateEvents};
+use setpoint_store::{Census, KeyValue, PageMax, Pages, ReadFailure, Store};
 use setpoint_types::Revision;
 use tokio::task::JoinHandle;
 
-use crate::objects::event::{self, View};
+use crate::objects::event::View;
 use crate::objects::list::{read_some, together};
 use crate::objects::reader::begin;
 
 /// Objects in the first chunk, so that it is there at once, and in the largest.
 const FIRST: usize = 16;
 const MOST: usize = 4096;
+
+/// What an event has beside its object, rounded up.
+const AROUND: usize = 32;
+/// Bytes of an object; larger ones cost a copy.
+const USUAL: usize = 4 << 10;
 
 pub struct Initial {
     revision: Revision,
@@ -24,8 +30,10 @@ pub struct Initial {
 
 /// Where the objects come from.
 pub enum Source {
-    /// All of a range; what is not selected is left out.
+    /// A range in the order of its keys; what is not selected is left out.
     Range(Pages),
+    /// The same in any order.
+    Census(Census),
     /// Those the index found, as `namespace/name`; and whether it is sure of them.
     Found { names: std::vec::IntoIter<Arc<str>>, sure: bool },
 }
@@ -82,23 +90,34 @@ impl Reading {
     }
 
     fn read(mut self) -> Result<Chunk, ReadFailure> {
-        let mut chosen = Vec::new();
-        let mut bytes = 0;
-        let last = match &mut self.source {
+        let (part, max) = (self.view.part, self.max);
+        let (events, bytes, last) = match &mut self.source {
             Source::Range(pages) => {
-                let page = self.store.next_page(pages, self.max)?;
-                bytes = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
-                chosen.extend(page.kvs.into_iter().filter(|kv| self.view.selects(&kv.key, &kv.value)));
-                page.last
+                let page = self.store.next_page(pages, max)?;
+                let bytes = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+                let selected = page.kvs.into_iter().filter(|kv| self.view.selects(&kv.key, &kv.value));
+                (joined(selected.collect(), part), bytes, page.last)
+            }
+            Source::Census(census) => {
+                let room = max.keys.saturating_mul(USUAL).min(max.bytes + USUAL);
+                let (mut events, mut bytes) = (StateEvents::with_capacity(room), 0);
+                let more = self.store.continue_census(census, max, &mut |it| {
+                    bytes += it.key.len() + it.value.len();
+                    if self.view.selects(it.key, it.value) {
+                        push(&mut events, it.value, it.modified, part);
+                    }
+                })?;
+                (events.into_events(), bytes, !more)
             }
             Source::Found { names, sure } => {
-                while chosen.len() < self.max.keys && bytes < self.max.bytes && names.len() > 0 {
-                    let room = (self.max.keys - chosen.len()).min(names.len());
-                    let count = together(chosen.len(), bytes, self.max.bytes).min(room);
+                let (mut chosen, mut bytes) = (Vec::new(), 0);
+                while chosen.len() < max.keys && bytes < max.bytes && names.len() > 0 {
+                    let room = (max.keys - chosen.len()).min(names.len());
+                    let count = together(chosen.len(), bytes, max.bytes).min(room);
                     let some = &names.as_slice()[..count];
                     for kv in read_some(&self.store, &self.view, some, self.revision, *sure)? {
                         // What does not fit comes again with the next chunk.
-                        if bytes >= self.max.bytes {
+                        if bytes >= max.bytes {
                             break;
                         }
                         names.next();
@@ -106,16 +125,29 @@ impl Reading {
                         chosen.extend(kv);
                     }
                 }
-                names.len() == 0
+                (joined(chosen, part), bytes, names.len() == 0)
             }
         };
         // What of a chunk is read only to be left for the next one should be little.
-        let keys = self.max.keys;
-        self.max.keys = if bytes >= self.max.bytes { (keys / 2).max(FIRST) } else { (keys * 2).min(MOST) };
-        let room = chosen.iter().map(|kv| kv.value.len() + 32).sum();
-        let part = self.view.part;
-        let events = chosen.into_iter().map(|kv| event::initial(kv.value, kv.modified, part));
-        let events = RawEvent::joined(events, room);
+        self.max.keys = if bytes >= max.bytes { (max.keys / 2).max(FIRST) } else { (max.keys * 2).min(MOST) };
         Ok(Chunk { events, rest: (!last).then_some(self) })
+    }
+}
+
+fn joined(chosen: Vec<KeyValue>, part: Part) -> RawEvent {
+    let mut events = StateEvents::with_capacity(chosen.iter().map(|kv| kv.value.len() + AROUND).sum());
+    for kv in chosen {
+        push(&mut events, &kv.value, kv.modified, part);
+    }
+    events.into_events()
+}
+
+fn push(events: &mut StateEvents, stored: &[u8], revision: Revision, part: Part) {
+    match part {
+        Part::Whole => events.push(stored, revision.get()),
+        Part::Metadata => {
+            let stored = Bytes::copy_from_slice(stored);
+            events.push(&RawObject::of(stored, revision.get(), part).stored, revision.get());
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use setpoint_api::setpoint::v1 as pb;
-use setpoint_store::ReadFailure;
-use setpoint_types::Revision;
+use setpoint_store::{ReadFailure, Store};
+use setpoint_types::{KeyRange, Revision};
 use tokio::time::Instant;
 
 use super::initial::{Initial, Source};
@@ -119,8 +119,8 @@ impl Reader {
                 }
                 None => {
                     let (store, range) = (self.store.clone(), scope.range.clone());
-                    match blocking(move || list::open(&store, range, settled)).await? {
-                        Ok((pages, revision, _)) => (revision, Source::Range(pages)),
+                    match blocking(move || open_range(&store, range, settled)).await? {
+                        Ok(opened) => opened,
                         Err(ReadFailure::Overtaken | ReadFailure::Rejected(_))
                             if settled == Settled::Newest =>
                         {
@@ -145,4 +145,18 @@ impl Reader {
         let share = rand::random::<f64>();
         self.limits.watch_timeout.mul_f64(1.0 + share)
     }
+}
+
+/// A state of so many objects is sent in whatever order it can be read in; people, who look at smaller ones, like to see
+/// them by name.
+const MANY: u64 = 1_024;
+
+/// Opens a range at the revision to read it at.
+fn open_range(store: &Store, range: KeyRange, settled: Settled) -> Result<(Revision, Source), ReadFailure> {
+    let (pages, revision, count) = list::open(store, range.clone(), settled)?;
+    if count.is_some_and(|count| count >= MANY) {
+        let census = store.open_census(range);
+        return Ok((census.revision(), Source::Census(census)));
+    }
+    Ok((revision, Source::Range(pages)))
 }
