@@ -111,6 +111,12 @@ pub fn key(number: usize, group_size: usize) -> Bytes {
     format!("/registry/workloads/{}/{}", group(number / group_size), name(number)).into()
 }
 
+/// The key that stands for a workload where one is written: as far from its neighbours as the object's own is, because how far
+/// that is decides what a new key costs.
+pub fn beside(number: usize) -> Bytes {
+    format!("/registry/workloads/{NAMESPACE}/{}", name(number)).into()
+}
+
 /// All keys of all groups, as a key and the end of its range.
 pub fn all_keys() -> (Bytes, Bytes) {
     (Bytes::from_static(b"/registry/workloads/"), Bytes::from_static(b"/registry/workloads0"))

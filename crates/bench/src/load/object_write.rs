@@ -16,7 +16,7 @@ use super::clients::{Operation, OperationError, closed_loop};
 use super::object_preload::{fill, options};
 use super::{Interface, LoadError, Sample};
 use crate::connection::{Connections, Lanes, objects};
-use crate::manifest::{Manifests, key};
+use crate::manifest::{Manifests, beside};
 use crate::options::Plan;
 use crate::system::Cluster;
 use crate::workload::Random;
@@ -114,7 +114,7 @@ impl Operation for Put {
     async fn call(&mut self) -> Result<(), OperationError> {
         let (number, version) = self.choice.draw();
         let value = MANIFESTS.value(number, version, Duration::from_nanos(version));
-        let request = PutRequest { key: key(number, MANIFESTS.group_size), value, ..PutRequest::default() };
+        let request = PutRequest { key: beside(number), value, ..PutRequest::default() };
         self.lanes.next().put(request).await?;
         Ok(())
     }
