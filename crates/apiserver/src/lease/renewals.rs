@@ -1,7 +1,8 @@
 //! Keep-alives on their way to the leader.
 //!
 //! All that arrive while one call is under way go with the next: one message and one proof of leadership for many
-//! renewals, whichever node the clients are connected to.
+//! renewals, whichever node the clients are connected to. Calls keep a distance: holders who each renew at a time of their own
+//! would else cost a call each.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use setpoint_consensus::Node;
 use setpoint_types::LeaseId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::Observed;
@@ -22,6 +23,10 @@ use crate::leader::ask_within;
 
 /// Renewals per call.
 const BATCH_MAX: usize = 4096;
+/// From one call to the next, unless so many wait. It is nothing beside the seconds that a renewal is about, and a call costs as
+/// much as a hundred renewals.
+const DISTANCE: Duration = Duration::from_millis(5);
+const ENOUGH: usize = 128;
 /// What holders have seen, in entries per call. Beyond it, it is left to a later renewal: those are not to become slow.
 const OBSERVED_MAX: usize = 8192;
 /// Renewals that may wait; more find the queue full and wait themselves.
@@ -72,7 +77,7 @@ impl Renewals {
 }
 
 async fn forward(node: Node, grace: Duration, mut waiting: mpsc::Receiver<Waiting>, stop: CancellationToken) {
-    let mut batch = Vec::new();
+    let (mut batch, mut next) = (Vec::new(), Instant::now());
     loop {
         let received = tokio::select! {
             () = stop.cancelled() => return,
@@ -81,13 +86,8 @@ async fn forward(node: Node, grace: Duration, mut waiting: mpsc::Receiver<Waitin
         if received == 0 {
             return;
         }
-        // Whoever is about to renew gets the chance to: a call costs the same for one and for many.
-        yield_now().await;
-        while batch.len() < BATCH_MAX
-            && let Ok(renewal) = waiting.try_recv()
-        {
-            batch.push(renewal);
-        }
+        gather(&mut waiting, &mut batch, next).await;
+        next = Instant::now() + DISTANCE;
         let request = request(&mut batch);
         let ttls = tokio::select! {
             () = stop.cancelled() => Err(RenewError::Stopped),
@@ -101,6 +101,26 @@ async fn forward(node: Node, grace: Duration, mut waiting: mpsc::Receiver<Waitin
             // A closed receiver is a client that left.
             let _ = waiting.answer.send(answer);
         }
+    }
+}
+
+/// Waits for others until a call may be made, or enough are there.
+async fn gather(waiting: &mut mpsc::Receiver<Waiting>, batch: &mut Vec<Waiting>, until: Instant) {
+    let more = async {
+        while batch.len() < ENOUGH {
+            let room = BATCH_MAX - batch.len();
+            if waiting.recv_many(batch, room).await == 0 {
+                return;
+            }
+        }
+    };
+    let _ = timeout_at(until, more).await;
+    // Whoever is about to renew gets the chance to: a call costs the same for one and for many.
+    yield_now().await;
+    while batch.len() < BATCH_MAX
+        && let Ok(renewal) = waiting.try_recv()
+    {
+        batch.push(renewal);
     }
 }
 
@@ -133,5 +153,45 @@ async fn call(node: &Node, grace: Duration, renew: RenewLeases) -> Result<Vec<i6
         Ok(Reply::LeasesRenewed(renewed)) => Ok(renewed.ttls),
         Err(EtcdError::Stopped) => Err(RenewError::Stopped),
         Ok(_) | Err(_) => Err(RenewError::NoLeader),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(id: i64) -> Waiting {
+        Waiting { id: LeaseId(id), observed: Observed::new(), answer: oneshot::channel().0 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn renewals_of_a_few_milliseconds_go_with_one_call() {
+        let (queue, mut renewals) = mpsc::channel(QUEUE);
+        let until = Instant::now() + DISTANCE;
+        let mut batch = vec![waiting(0)];
+        let others = async {
+            for id in 1..=3 {
+                sleep(Duration::from_millis(1)).await;
+                let _ = queue.send(waiting(id)).await;
+            }
+            // Too late for this call.
+            sleep(DISTANCE).await;
+            let _ = queue.send(waiting(4)).await;
+        };
+        tokio::join!(gather(&mut renewals, &mut batch, until), others);
+        let ids: Vec<i64> = batch.iter().map(|it| it.id.0).collect();
+        assert_eq!(ids, [0, 1, 2, 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_does_not_wait_when_it_is_due_or_many_do() {
+        let (queue, mut renewals) = mpsc::channel(QUEUE);
+        let now = Instant::now();
+        gather(&mut renewals, &mut vec![waiting(0)], now).await;
+        for id in 0..ENOUGH {
+            queue.try_send(waiting(id as i64)).expect("there is room");
+        }
+        gather(&mut renewals, &mut vec![waiting(0)], now + DISTANCE).await;
+        assert_eq!(Instant::now(), now);
     }
 }

@@ -32,7 +32,7 @@ impl Commits for Nowhere {
     }
 }
 
-async fn serve(node: &Node) -> ObjectsClient<Channel> {
+pub async fn serve(node: &Node) -> ObjectsClient<Channel> {
     let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = socket.local_addr().expect("an address");
     let writer = Writer {
