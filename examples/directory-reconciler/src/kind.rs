@@ -103,7 +103,11 @@ impl KindType for Directory {
         singular: "directory",
         short_names: &[],
         namespaced: false,
-        columns: &[Column::AGE],
+        columns: &[
+            Column::text("Ready", ".status.conditions[type=\"Ready\"].status"),
+            Column::text("Why", ".status.conditions[type=\"Ready\"].reason"),
+            Column::AGE,
+        ],
         selectable_fields: &[],
     };
     type Spec = DirectorySpec;
