@@ -46,8 +46,6 @@ impl KindType for Config {
         namespaced: true,
         columns: &[
             Column::integer("Copies", ".status.copies"),
-            Column::text("Distributed", ".status.conditions[type=\"Distributed\"].status"),
-            Column::text("Why", ".status.conditions[type=\"Distributed\"].reason"),
             Column::text("Namespaces", ".spec.namespaces").wide(),
             Column::AGE,
         ],

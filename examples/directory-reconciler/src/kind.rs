@@ -103,11 +103,7 @@ impl KindType for Directory {
         singular: "directory",
         short_names: &[],
         namespaced: false,
-        columns: &[
-            Column::text("Ready", ".status.conditions[type=\"Ready\"].status"),
-            Column::text("Why", ".status.conditions[type=\"Ready\"].reason"),
-            Column::AGE,
-        ],
+        columns: &[Column::AGE],
         selectable_fields: &[],
     };
     type Spec = DirectorySpec;

@@ -86,12 +86,7 @@ impl KindType for DnsRecord {
         singular: "dnsrecord",
         short_names: &["dns"],
         namespaced: true,
-        columns: &[
-            Column::text("Host", ".spec.name"),
-            Column::text("Ready", ".status.conditions[type=\"Ready\"].status"),
-            Column::text("Why", ".status.conditions[type=\"Ready\"].reason"),
-            Column::AGE,
-        ],
+        columns: &[Column::text("Host", ".spec.name"), Column::AGE],
         selectable_fields: &["spec.name"],
     };
     type Spec = DnsRecordSpec;

@@ -9,7 +9,7 @@
 //! What differs from run to run is made alike before it is compared: ages, hashes in names, the names of nodes, addresses, the width of
 //! columns. A line `…` stands for any lines, `…` at the end of a line for the rest of it. A command is typed again until it prints
 //! what it should if it only reads; one that changes something has to do so the first time. `cargo run -p NAME -- ARGUMENTS` starts
-//! that example and leaves it running.
+//! that example, waits until it works, and leaves it running.
 //!
 //! Not here: which documents (`tests/walks.rs`), and what a reader does before the first block.
 
@@ -110,7 +110,10 @@ impl Walk {
             match step.command.strip_prefix("cargo run -p ") {
                 Some(line) => {
                     let (name, arguments) = line.split_once(" -- ").unwrap_or((line, ""));
-                    self.start(name, arguments);
+                    let log = self.start(name, arguments);
+                    self.wait_for("the controller works", |_| {
+                        fs::read_to_string(&log).is_ok_and(|text| text.contains("work begins"))
+                    });
                 }
                 None => self.step(step),
             }
