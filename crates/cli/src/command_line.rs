@@ -42,3 +42,85 @@ pub struct Global {
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub request_timeout: Option<std::time::Duration>,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// What they show comes from agents, which a script has none of: `tests/cli/network.rs`.
+    const OF_AGENTS: [&str; 2] = ["logs", "exec"];
+    /// They serve until they are stopped (`tests/dev.rs`): a script has only their refusals.
+    const SERVERS: [&str; 2] = ["dev", "serve-hello"];
+    /// What comes of them shows in other programs, the server's and shells: `tests/cluster`, suites `cli` and `shells`.
+    const BY_ANOTHER: [&str; 2] = ["cluster restore", "completion"];
+
+    /// A command of a script, and whether it failed.
+    struct Played {
+        command: String,
+        failed: bool,
+    }
+
+    fn played() -> Vec<Played> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/golden");
+        let mut all: Vec<Played> = Vec::new();
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("a script");
+            for line in text.lines() {
+                if let (true, Some((_, command))) = (line.starts_with("$ "), line.split_once("setpoint ")) {
+                    all.push(Played { command: command.to_owned(), failed: false });
+                } else if let (true, Some(last)) = (line.starts_with("! "), all.last_mut()) {
+                    last.failed |= line.starts_with("! error:") || line.starts_with("! Usage:");
+                }
+            }
+        }
+        all
+    }
+
+    /// Every command that has none below it, with the words that lead to it.
+    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+        for below in command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help") {
+            let path = format!("{path} {}", below.get_name()).trim().to_owned();
+            match below.has_subcommands() {
+                true => leaves(below, &path, found),
+                false => found.push((path, below.clone())),
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_script_as_table_as_json_and_with_an_error() {
+        let (mut commands, played) = (Vec::new(), played());
+        leaves(&CommandLine::command(), "", &mut commands);
+        assert!(commands.len() > 30, "{}", commands.len());
+        let mut missing = Vec::new();
+        for (path, command) in commands.iter().filter(|(path, _)| !OF_AGENTS.contains(&path.as_str())) {
+            let is_of = |it: &&Played| {
+                it.command
+                    .strip_prefix(path)
+                    .is_some_and(|rest| matches!(rest.chars().next(), None | Some(' ')))
+            };
+            let mine: Vec<&Played> = played.iter().filter(is_of).collect();
+            if !mine.iter().any(|it| it.failed) {
+                missing.push(format!("{path}: an error"));
+            }
+            let is_shown = SERVERS.contains(&path.as_str()) || BY_ANOTHER.contains(&path.as_str());
+            if !is_shown && mine.iter().all(|it| it.failed) {
+                missing.push(format!("{path}: a result"));
+            }
+            // Where only some forms are allowed, JSON is none of them.
+            let has_json = command
+                .get_arguments()
+                .any(|it| it.get_long() == Some("output") && it.get_possible_values().is_empty());
+            if has_json
+                && !mine.iter().any(|it| !it.failed && it.command.split(' ').any(|word| word == "json"))
+            {
+                missing.push(format!("{path}: -o json"));
+            }
+        }
+        assert!(missing.is_empty(), "no script in tests/cli/golden has:\n{}", missing.join("\n"));
+    }
+}

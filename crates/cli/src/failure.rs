@@ -61,6 +61,11 @@ impl Failure {
         self
     }
 
+    /// Without the next step, for a cell of a table.
+    pub fn first_sentence(&self) -> String {
+        self.text.split(". ").next().unwrap_or_default().to_owned()
+    }
+
     pub fn is_silent(&self) -> bool {
         self.text.is_empty()
     }

@@ -24,6 +24,8 @@ pub enum Ended<T> {
 
 /// Between two tries to go on with a stream that broke.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How long a server that was there is waited for: longer than one takes to start again.
+const GONE_MAX: Duration = Duration::from_secs(60);
 
 /// Follows an object until `look` returns something, or the deadline. None: for ever.
 pub async fn follow<T>(
@@ -35,10 +37,18 @@ pub async fn follow<T>(
     // Nobody waits for thirty years; a far date is simpler than none.
     let deadline = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400 * 365 * 30));
     let options = WatchOptions { fields: format!("metadata.name={name}"), ..WatchOptions::default() };
+    let mut gone_since: Option<Instant> = None;
     loop {
         let mut there = false;
         let Ok(opened) = timeout_at(deadline, api.watch(&options)).await else { return Ok(Ended::Late) };
-        let mut stream = opened?;
+        let mut stream = match opened {
+            Ok(stream) => stream,
+            Err(error) if goes_on(&error) && gone_since.is_some_and(|since| since.elapsed() < GONE_MAX) => {
+                sleep(AGAIN_AFTER).await;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         loop {
             let Ok(next) = timeout_at(deadline, stream.next()).await else { return Ok(Ended::Late) };
             let events = match next {
@@ -65,6 +75,7 @@ pub async fn follow<T>(
                 }
             }
         }
+        gone_since = Some(Instant::now());
         if timeout_at(deadline, sleep(AGAIN_AFTER)).await.is_err() {
             return Ok(Ended::Late);
         }

@@ -22,6 +22,9 @@ pub const MANAGER: &str = "cli";
 
 /// A person waits: rather say that nobody answers than try for half a minute. An election is outlasted.
 const ATTEMPTS_MAX: u32 = 6;
+/// Where nobody listens at all, that is said after three tries, within a fifth of a second. Once a server has answered the command, one
+/// that is gone is waited for: `wait` and `rollout status` outlast a restart.
+const REFUSALS_MAX: u32 = 3;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One command, on its stage.
@@ -133,6 +136,7 @@ impl Session {
             settings.namespace.clone_from(namespace);
         }
         settings.attempts_max = ATTEMPTS_MAX;
+        settings.refusals_max = REFUSALS_MAX;
         settings.timeouts.call = self.global.request_timeout.unwrap_or(REQUEST_TIMEOUT);
         settings.timeouts.attempt = settings.timeouts.attempt.min(settings.timeouts.call);
         Ok(settings)

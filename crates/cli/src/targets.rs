@@ -133,7 +133,11 @@ pub async fn missing(error: Error, target: &Target, client: &Client, scope: &Sco
     // Who may not list is told only that it is not there.
     let names: Vec<String> =
         known.map(|page| page.objects.into_iter().map(|it| it.name).collect()).unwrap_or_default();
-    let hint = near::hint(name, names.iter().map(String::as_str));
+    // It is there now, and was asked for as it was at another time.
+    let hint = match names.iter().any(|it| it == name) {
+        true => " at that time".to_owned(),
+        false => near::hint(name, names.iter().map(String::as_str)),
+    };
     Failure::new(Exit::NotFound, format!("{}{hint}", Failure::from(error)))
 }
 

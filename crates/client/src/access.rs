@@ -39,6 +39,7 @@ pub struct Leave {
 }
 
 impl Client {
+    /// Asks the server. **Does not promise** that the next request is seen as the same: a token may be revoked meanwhile.
     pub async fn who_am_i(&self) -> Result<WhoAmI, Error> {
         let call = Call::read("ask", "who I am");
         let sent = self.call(&call, pb::WhoAmIRequest {}, |wire, request| async move {

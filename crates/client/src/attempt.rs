@@ -2,6 +2,8 @@
 //!
 //! Pure. Not here: the loop that tries (`call`).
 
+use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
 use setpoint_api::status::{error_of, retry_after};
@@ -51,6 +53,8 @@ pub struct Judgement {
     pub health: Health,
     /// If it was a write, it may have been done.
     pub perhaps_done: bool,
+    /// Nobody listens there: nothing was sent.
+    pub refused: bool,
 }
 
 pub fn judge(status: &Status, safety: Safety) -> Judgement {
@@ -68,37 +72,56 @@ fn judge_refusal(refusal: Refusal, safety: Safety) -> Judgement {
             next: Next::Again { not_before, everywhere: true },
             health: Health::Well,
             perhaps_done: false,
+            refused: false,
         },
         // No leader: the proposal may have been on its way to the one before.
         Reason::Unavailable | Reason::NotLeader | Reason::Timeout => {
             let again = Next::Again { not_before, everywhere: false };
             let next = if safety == Safety::Repeatable { again } else { Next::Stop };
-            Judgement { next, health: Health::Unwilling, perhaps_done: true }
+            Judgement { next, health: Health::Unwilling, perhaps_done: true, refused: false }
         }
-        _ => Judgement { next: Next::Answer(Box::new(refusal)), health: Health::Well, perhaps_done: false },
+        _ => Judgement {
+            next: Next::Answer(Box::new(refusal)),
+            health: Health::Well,
+            perhaps_done: false,
+            refused: false,
+        },
     }
 }
 
 /// Said by the network, a proxy, or this process.
 fn judge_bare(status: &Status, safety: Safety) -> Judgement {
+    if is_refused(status) {
+        let next = Next::Again { not_before: None, everywhere: false };
+        return Judgement { next, health: Health::Unreachable, perhaps_done: false, refused: true };
+    }
     match status.code() {
         Code::ResourceExhausted => Judgement {
             next: Next::Again { not_before: retry_after(status), everywhere: true },
             health: Health::Well,
             perhaps_done: false,
+            refused: false,
         },
         // `Unknown` and `Internal` without details are what broken connections end in.
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown | Code::Internal => {
             let again = Next::Again { not_before: retry_after(status), everywhere: false };
             let next = if safety == Safety::Repeatable { again } else { Next::Stop };
-            Judgement { next, health: Health::Unreachable, perhaps_done: true }
+            Judgement { next, health: Health::Unreachable, perhaps_done: true, refused: false }
         }
         _ => Judgement {
             next: Next::Answer(Box::new(Refusal::of(status))),
             health: Health::Well,
             perhaps_done: false,
+            refused: false,
         },
     }
+}
+
+/// The connection was refused outright, which only happens before anything is sent: an open one that breaks is reset.
+fn is_refused(status: &Status) -> bool {
+    let causes = std::iter::successors(status.source(), |cause| (*cause).source());
+    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
+    errors.any(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]
@@ -130,6 +153,18 @@ mod tests {
             let judged = judge(&sure, Safety::Once);
             assert!(is_again(&judged.next) && !judged.perhaps_done, "{sure:?}");
         }
+    }
+
+    #[test]
+    fn a_connection_that_was_refused_carried_nothing() {
+        let failed = |kind: io::ErrorKind| {
+            let wire = crate::wire::WireError::new(io::Error::from(kind));
+            Status::from_error(Box::new(wire))
+        };
+        let judged = judge(&failed(io::ErrorKind::ConnectionRefused), Safety::Once);
+        assert!(is_again(&judged.next) && judged.refused && !judged.perhaps_done, "{judged:?}");
+        let judged = judge(&failed(io::ErrorKind::ConnectionReset), Safety::Once);
+        assert!(judged.next == Next::Stop && !judged.refused && judged.perhaps_done, "{judged:?}");
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! One call: attempts, the waits between them, and the deadline over all of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use setpoint_types::FieldProblem;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Status;
 
-use crate::attempt::{Next, Safety, judge};
+use crate::attempt::{Health, Next, Safety, judge};
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::pool::{Pool, Purpose, Slot};
@@ -58,16 +59,25 @@ pub struct Caller {
     pub pool: Arc<Pool>,
     pub settings: Settings,
     pub entropy: Entropy,
+    /// Somebody has answered one of the calls, whatever it was.
+    answered: AtomicBool,
 }
 
 /// Where a call stands.
+#[derive(Default)]
 struct Progress {
     attempts: u32,
     perhaps_done: bool,
     last: Option<Status>,
+    /// Endpoints where nobody listened, since all of them were asked.
+    refused: Vec<usize>,
 }
 
 impl Caller {
+    pub fn new(pool: Arc<Pool>, settings: Settings, entropy: Entropy) -> Self {
+        Self { pool, settings, entropy, answered: AtomicBool::new(false) }
+    }
+
     /// Tries until there is an answer, the deadline, or the last attempt. The slot stays taken while the caller keeps it.
     pub async fn call<T, F, Sent>(
         &self,
@@ -80,10 +90,10 @@ impl Caller {
         Sent: Future<Output = Result<T, Status>>,
     {
         let deadline = Instant::now() + patience + call.server_wait;
-        let mut progress = Progress { attempts: 0, perhaps_done: false, last: None };
-        let mut avoid = None;
+        let mut progress = Progress::default();
+        let mut avoid = Vec::new();
         loop {
-            let Some(mut slot) = self.pool.slot(call.purpose, avoid, deadline).await else {
+            let Some(mut slot) = self.pool.slot(call.purpose, &avoid, deadline).await else {
                 return Err(progress.unanswered(call));
             };
             progress.attempts += 1;
@@ -92,19 +102,31 @@ impl Caller {
             let sent = timeout(budget, send(slot.wire(), budget)).await;
             let status = match sent {
                 Ok(Ok(answer)) => {
-                    slot.report(crate::attempt::Health::Well, None);
+                    self.answered.store(true, Ordering::Relaxed);
+                    slot.report(Health::Well, None);
                     return Ok((answer, slot));
                 }
                 Ok(Err(status)) => status,
                 Err(_) => Status::deadline_exceeded(format!("no answer within {} ms", budget.as_millis())),
             };
-            avoid = Some(slot.index);
+            let asked = slot.index;
             let wait = self.failed(call, &mut progress, slot, status)?;
-            if progress.attempts >= self.settings.attempts_max || Instant::now() + wait >= deadline {
+            let is_last = progress.attempts >= self.settings.attempts_max || self.is_hopeless(&mut progress);
+            if is_last || Instant::now() + wait >= deadline {
                 return Err(progress.unanswered(call));
             }
+            avoid = [&progress.refused[..], &[asked]].concat();
             sleep(wait).await;
         }
+    }
+
+    /// Nobody has ever answered, and nobody listens anywhere.
+    fn is_hopeless(&self, progress: &mut Progress) -> bool {
+        if progress.refused.len() < self.settings.endpoints.len() {
+            return false;
+        }
+        progress.refused.clear();
+        progress.attempts >= self.settings.refusals_max && !self.answered.load(Ordering::Relaxed)
     }
 
     /// How long to wait before the next attempt, or what the call ends with.
@@ -117,6 +139,12 @@ impl Caller {
     ) -> Result<Duration, Error> {
         let judgement = judge(&status, call.safety);
         progress.perhaps_done |= judgement.perhaps_done;
+        if judgement.refused && !progress.refused.contains(&slot.index) {
+            progress.refused.push(slot.index);
+        }
+        if judgement.health != Health::Unreachable {
+            self.answered.store(true, Ordering::Relaxed);
+        }
         tracing::debug!(
             operation = call.operation,
             target = call.target,
@@ -152,7 +180,7 @@ impl Progress {
             target: call.target.clone(),
             attempts: self.attempts,
             ambiguous: self.perhaps_done && call.purpose == Purpose::Write,
-            last: Box::new(self.last.take().unwrap_or_else(nobody)),
+            last: Box::new(self.last.take().unwrap_or_else(nobody).into()),
         }
     }
 }

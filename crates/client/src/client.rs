@@ -15,6 +15,7 @@ use crate::attempt::Safety;
 use crate::call::{Call, Caller};
 use crate::config::{self, ConfigError};
 use crate::convert;
+use crate::endpoint::Endpoint;
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::leases::Leases;
@@ -104,7 +105,7 @@ impl Client {
             on_write: None,
             on_ambiguous: None,
         };
-        Ok(Self { caller: Arc::new(Caller { pool, settings, entropy }), carried: Arc::new(carried) })
+        Ok(Self { caller: Arc::new(Caller::new(pool, settings, entropy)), carried: Arc::new(carried) })
     }
 
     fn carrying(&self, change: impl FnOnce(&mut Carried)) -> Self {
@@ -191,6 +192,11 @@ impl Client {
 
     pub fn placement(&self) -> Placement {
         Placement::new(self.clone())
+    }
+
+    /// Where it looks for the cluster.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.caller.settings.endpoints
     }
 
     pub fn fence(&self) -> Option<&Fence> {

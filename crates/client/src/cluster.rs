@@ -15,6 +15,11 @@ use crate::error::Error;
 use crate::pool::Slot;
 
 /// The upkeep of a cluster.
+///
+/// **Guarantees**: what changes something (`move_leader`, `compact`) is sent once, since it carries no operation id, and again only where
+/// it surely did not arrive. **Assumes** that whoever wants to know of a certain node gives the client that endpoint alone: otherwise
+/// any node answers. **Does not promise** that an answer of one node is the others' view, nor that a node that was made the leader
+/// still is when the answer comes.
 #[derive(Clone)]
 pub struct Upkeep {
     client: Client,
@@ -147,7 +152,7 @@ impl BackupStream {
                 target: self.call.target.clone(),
                 attempts: 1,
                 ambiguous: false,
-                last: Box::new(status),
+                last: Box::new(status.into()),
             }),
         }
     }

@@ -1,5 +1,8 @@
 //! What can go wrong with a call.
 
+use std::fmt;
+use std::ops::Deref;
+
 use tonic::Status;
 
 use crate::refusal::{Reason, Refusal};
@@ -22,7 +25,7 @@ pub enum Error {
         /// It may have been done.
         ambiguous: bool,
         #[source]
-        last: Box<Status>,
+        last: Box<Last>,
     },
     /// There was an answer, but not one this client understands. A write was done.
     #[error("the answer to {operation} {target} cannot be read: {problem}")]
@@ -30,6 +33,39 @@ pub enum Error {
     /// The request makes no sense, and was not sent.
     #[error("{operation} {target} cannot be asked for: {problem}")]
     Senseless { operation: &'static str, target: String, problem: &'static str },
+}
+
+/// The status that the last attempt ended with. Reads as what was said, where a [`Status`] reads as the fields it was said in.
+#[derive(Debug)]
+pub struct Last(Status);
+
+impl From<Status> for Last {
+    fn from(status: Status) -> Self {
+        Self(status)
+    }
+}
+
+impl Deref for Last {
+    type Target = Status;
+
+    fn deref(&self) -> &Status {
+        &self.0
+    }
+}
+
+impl fmt::Display for Last {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.message() {
+            "" => f.write_str(self.0.code().description()),
+            message => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Last {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.0)
+    }
 }
 
 impl Error {

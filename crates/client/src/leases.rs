@@ -217,7 +217,7 @@ impl KeepAlive {
             return Err(Error::Refused { operation: "keep alive", target, refusal: Box::new(refusal) });
         }
         self.slot.report(Health::Unreachable, None);
-        let last = Box::new(status);
+        let last = Box::new(status.into());
         Err(Error::Unanswered { operation: "keep alive", target, attempts: 1, ambiguous: true, last })
     }
 }

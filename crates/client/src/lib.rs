@@ -67,7 +67,7 @@ pub use cluster::{BackupStream, Member, MemberStatus, Upkeep};
 pub use convert::author_of;
 pub use endpoint::{Endpoint, EndpointError};
 pub use entropy::Entropy;
-pub use error::Error;
+pub use error::{Error, Last};
 pub use kinds::{ServedColumn, ServedKind};
 pub use leases::{AcquireOptions, Acquired, Holder, KeepAlive, Kept, Leases};
 pub use ledgers::{Ledger, Ledgers, Reserved};

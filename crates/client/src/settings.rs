@@ -8,6 +8,9 @@ use crate::breaker::BreakerSettings;
 use crate::endpoint::Endpoint;
 
 /// How a client reaches a cluster, and how patient it is.
+///
+/// Only what a person chose: nothing here is changed by a client that works with it. Settings that cannot work are refused when a
+/// client is made of them ([`SettingsError`]), before anything is sent.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Nodes of one cluster; any of them answers any request.
@@ -22,6 +25,10 @@ pub struct Settings {
     pub breaker: BreakerSettings,
     /// How often one call is tried, at most.
     pub attempts_max: u32,
+    /// While nobody has ever answered this client, a call also ends once every endpoint has refused the connection outright and so many
+    /// attempts were made: nobody listens there, and a person who waits should be told. Afterwards a server that is gone is one that
+    /// comes back. A program that may start before its servers has `u32::MAX`, which is the default.
+    pub refusals_max: u32,
     /// Of one answer. The server sends lists in pages far below it.
     pub answer_bytes_max: usize,
 }
@@ -37,6 +44,7 @@ impl Settings {
             backoff: Backoff::default(),
             breaker: BreakerSettings::default(),
             attempts_max: 10,
+            refusals_max: u32::MAX,
             answer_bytes_max: 64 << 20,
         }
     }

@@ -12,6 +12,9 @@ use crate::parts::Parts;
 
 /// How objects are read. Every [`KindType`] is one, whose objects are [`Typed`]; so a kind of your own is a type that
 /// implements `KindType`.
+///
+/// **Assumed** of whoever implements it: `read` is pure, refuses what it cannot understand instead of guessing, and keeps the metadata as
+/// it came. Caches read an object again whenever it is asked for, and count on the same result.
 pub trait Shape: Sized + Send + Sync + 'static {
     type Object: Send + Sync + 'static;
     /// Spec and status are not even asked for.
@@ -21,7 +24,8 @@ pub trait Shape: Sized + Send + Sync + 'static {
     fn metadata(object: &Self::Object) -> &Metadata;
 }
 
-/// How objects are written.
+/// How objects are written. **Assumed** of whoever implements it: what was read and is written unchanged means the same to the server,
+/// but for fields that the shape does not know ([`Typed`]).
 pub trait Writable: Shape {
     /// `kind` is that of the `Api`, for objects that do not know it themselves.
     fn write(kind: &str, object: &Self::Object) -> Parts;

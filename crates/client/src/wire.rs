@@ -27,7 +27,8 @@ impl WireError {
 /// Makes wires. The real one is [`Network`]; a test may hand out a server in its own process.
 ///
 /// **A wire** connects when it is first used, again after it broke, and fails a request rather than keep it waiting for a
-/// connection for ever. A failure before anything was sent and a failure after it look the same to the client.
+/// connection for ever. A failure before anything was sent and a failure after it look the same to the client, but for one: an
+/// [`std::io::ErrorKind::ConnectionRefused`] among the causes says that nobody listens there, and that nothing was sent.
 pub trait Connector: Send + Sync + 'static {
     fn connect(&self, endpoint: &Endpoint) -> Result<Wire, ConnectError>;
 }

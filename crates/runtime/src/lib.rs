@@ -76,6 +76,7 @@ pub mod finalizer;
 mod http;
 pub mod informer;
 mod manager;
+mod program;
 pub mod queue;
 pub mod recorder;
 mod sentence;
@@ -88,5 +89,6 @@ pub use controller::{
     RunId, SnapshotError, Wake,
 };
 pub use manager::{Manager, ManagerError, ManagerSettings};
+pub use program::exit_code;
 pub use stop_signal::stop_signal;
 pub use wall_clock::WallClock;

@@ -270,6 +270,7 @@ impl Manager {
         let shutdown = shutdown.fuse();
         tokio::pin!(shutdown);
         let _serving = self.serve()?;
+        self.say_hello();
         let informers = &self.around.informers;
         let flush = CancellationToken::new();
         let (recorder, flushed) = (self.around.recorder.clone(), flush.clone());
@@ -295,7 +296,15 @@ impl Manager {
             tracing::error!("the recorder has panicked");
         }
         informers.shutdown().await;
+        tracing::info!(program = self.settings.name, "stopped");
         ended
+    }
+
+    /// Whoever looks at a silent terminal knows what it waits for.
+    fn say_hello(&self) {
+        let servers: Vec<&str> = self.around.client.endpoints().iter().map(|it| it.as_str()).collect();
+        let servers = servers.join(",");
+        tracing::info!(program = self.settings.name, servers, "starting: kinds are defined, caches filled");
     }
 
     /// Serves HTTP until what it returns is dropped.
@@ -330,6 +339,13 @@ impl Manager {
         let mut parts = Parts::default();
         let engines = self.start(&mut parts);
         self.ready.send_replace(true);
+        match self.settings.election {
+            true => tracing::info!(
+                identity = self.identity,
+                "ready: works once it has a lease, and stands by until then"
+            ),
+            false => tracing::info!("ready"),
+        }
         let ended = tokio::select! {
             () = shutdown => Ok(()),
             ended = first_end(&mut parts.tasks) => Err(ended),
@@ -337,6 +353,7 @@ impl Manager {
             () = self.around.informers.any_ended() => Err(ManagerError::Informers),
         };
         self.ready.send_replace(false);
+        tracing::info!("stopping: runs end, then the leases are given back");
         self.wind_down(&engines, parts).await;
         ended
     }

@@ -2,12 +2,16 @@
 
 use std::error::Error;
 
+/// A cause that says nothing new is left out: layers of a network like to repeat each other.
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
         next = cause.source();
     }
     text

@@ -1,7 +1,9 @@
 //! `directory-reconciler --name NAME FOLDER`: the program around the controller.
 
 use std::error::Error;
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::Parser;
 use directory_reconciler::Settings;
@@ -22,9 +24,13 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let Arguments { folder, name, poll } = Arguments::parse();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+async fn main() -> ExitCode {
+    setpoint_runtime::exit_code(run(Arguments::parse()).await)
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let Arguments { folder, name, poll } = arguments;
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
     let client = Client::from_config()?;
     let settings = Settings { name, folder, poll: poll.into() };
     Ok(directory_reconciler::run(client, settings, setpoint_runtime::stop_signal()).await?)

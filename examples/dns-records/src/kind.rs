@@ -86,7 +86,7 @@ impl KindType for DnsRecord {
         singular: "dnsrecord",
         short_names: &["dns"],
         namespaced: true,
-        columns: &[Column::text("Name", ".spec.name"), Column::AGE],
+        columns: &[Column::text("Host", ".spec.name"), Column::AGE],
         selectable_fields: &["spec.name"],
     };
     type Spec = DnsRecordSpec;

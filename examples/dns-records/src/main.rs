@@ -1,7 +1,9 @@
 //! `dns-records --zone NAME --file PATH`: the program around the controller.
 
 use std::error::Error;
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::Parser;
 use dns_records::zone_file::ZoneFile;
@@ -25,9 +27,12 @@ fn zone_name(text: &str) -> Result<String, String> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+async fn main() -> ExitCode {
+    setpoint_runtime::exit_code(run(Arguments::parse()).await)
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
     let client = Client::from_config()?;
     let zone = ZoneFile::new(&arguments.zone, arguments.file);
     Ok(dns_records::run(client, zone, setpoint_runtime::stop_signal()).await?)

@@ -3,7 +3,9 @@
 //! The cluster is that of `~/.setpoint/config`, or of the file that `SETPOINT_CONFIG` names; without one, a node on this machine.
 
 use std::error::Error;
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
+use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_client::Client;
@@ -19,9 +21,13 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let Arguments { listen_http } = Arguments::parse();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let settings = ManagerSettings { listen_http, ..ManagerSettings::named(greeter::NAME) };
+async fn main() -> ExitCode {
+    setpoint_runtime::exit_code(run(Arguments::parse()).await)
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
+    let settings =
+        ManagerSettings { listen_http: arguments.listen_http, ..ManagerSettings::named(greeter::NAME) };
     Ok(greeter::run(Client::from_config()?, settings, setpoint_runtime::stop_signal()).await?)
 }

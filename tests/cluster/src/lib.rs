@@ -5,7 +5,7 @@
 //! - [`churn`] writes objects of which [`informer`]s keep a copy, a [`fold`]; [`deeds`] are transactions that clients
 //!   insist on, checked by [`ledger`]; [`object`] has what they share
 //! - [`dump`] reads a node's whole log of changes; [`check`] holds the history against it
-//! - [`document`]: documents whose commands are run
+//! - [`document`]: documents whose commands are run; [`walk`]: those whose results are compared, too
 //! - [`certificates`], [`wire`], [`volume`], [`metrics`], [`door`]: TLS, malformed requests, small and failing disks,
 //!   `/metrics`, lost answers
 //!
@@ -37,4 +37,5 @@ pub mod object;
 pub mod socket;
 pub mod testbed;
 pub mod volume;
+pub mod walk;
 pub mod wire;

@@ -21,10 +21,8 @@ use tempfile::TempDir;
 
 /// How long to wait for what a reader waits for. A lease lasts 15 s, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(90);
-const APPLY: &str = "$object apply ../greeter/greeter.json";
-const LEASE: &str = "Lease default/greeter.shard-0-of-1";
-/// What `object` stands for in the document, and here.
-const OBJECT: &str = "cargo run -q -p setpoint-client --example object --";
+const APPLY: &str = "setpoint apply -f greeter.json";
+const LEASE: &str = "setpoint get lease greeter.shard-0-of-1";
 
 /// A program that runs in a terminal of its own, with all that it says.
 struct Terminal {
@@ -56,15 +54,19 @@ impl Desk {
         );
         fs::write(folder.path().join("config"), config).expect("written");
         let desk = Self { folder, root, ports, text, blocks, started: 0 };
-        desk.script("setpoint", &format!("--sdk {}", desk.root.display()), &program("setpoint"));
+        desk.script("setpoint", &program("setpoint"));
         desk
     }
 
-    /// A program of `./bin`, with something said to it that a reader need not say.
-    fn script(&self, name: &str, more: &str, program: &Path) {
+    /// A program of `./bin`, which is told where the source is if it makes something new: a reader has it beside the program.
+    fn script(&self, name: &str, program: &Path) {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.folder.path().join("setpoint/bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\nexec {} \"$@\" {more}\n", program.display())).expect("written");
+        let (program, root) = (program.display(), self.root.display());
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = new ] && exec {program} \"$@\" --sdk {root}\nexec {program} \"$@\"\n"
+        );
+        fs::write(&path, text).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permitted");
     }
 
@@ -92,11 +94,11 @@ impl Desk {
 
     /// Runs commands in a folder; what they print, if they succeed.
     fn run(&self, folder: &str, commands: &str) -> Result<String, String> {
-        let object = program("examples/object");
-        let commands = commands.replace(OBJECT, &object.display().to_string());
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &commands]).current_dir(self.folder.path().join(folder));
         bash.env("SETPOINT_CONFIG", self.folder.path().join("config")).env("HOME", self.folder.path());
+        let bin = self.folder.path().join("setpoint/bin");
+        bash.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
         let output = bash.output().expect("bash starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match output.status.success() {
@@ -107,10 +109,9 @@ impl Desk {
 
     /// Runs commands of the third terminal until they print what they should.
     fn until(&self, what: &str, commands: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let commands = format!("object=\"{OBJECT}\"\n{commands}");
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let printed = self.run("setpoint", &commands);
+            let printed = self.run("greeter", commands);
             match printed {
                 Ok(printed) if is_so(&printed) => return printed,
                 printed if Instant::now() >= deadline => panic!("not {what}: {printed:?}\n{}", self.logs()),
@@ -130,8 +131,9 @@ impl Desk {
 
     fn workload_has(&self, replicas: u32) {
         let what = format!("a Workload of {replicas} replicas");
-        self.until(&what, "$object get Workload default/hello", |it| {
-            json(it)["spec"]["replicas"] == replicas
+        let replicas = replicas.to_string();
+        self.until(&what, "setpoint get workload hello -o jsonpath={.spec.replicas}", |it| {
+            it.trim() == replicas
         });
     }
 
@@ -139,7 +141,7 @@ impl Desk {
     fn holder_after(&self, epoch: u64) -> (String, u64) {
         let held = |it: &str| (json(it)["status"]["holder"].clone(), json(it)["status"]["epoch"].as_u64());
         let what = format!("held after epoch {epoch}");
-        let printed = self.until(&what, &format!("$object get {LEASE}"), |it| {
+        let printed = self.until(&what, &format!("{LEASE} -o json"), |it| {
             let (holder, now) = held(it);
             now > Some(epoch) && holder.as_str().is_some_and(|it| !it.is_empty())
         });
@@ -212,18 +214,19 @@ async fn begin(desk: &mut Desk) -> (Terminal, Terminal) {
     desk.comes("cargo run");
     let controller = desk.cargo_run("");
 
-    desk.comes(&format!("object=\"{OBJECT}\"\n{APPLY}\n$object get Greeter default/hello"));
-    desk.until("applied", APPLY, |_| true);
-    desk.until("a Greeter with a status", "$object get Greeter default/hello", |it| {
-        let status = &json(it)["status"];
-        status["readyReplicas"] == 2 && status["conditions"][0]["reason"] == "AllServe"
+    desk.comes(&format!("PATH=$PWD/bin:$PATH\ncd ../greeter\n{APPLY}\nsetpoint get greeters"));
+    desk.until("applied", APPLY, |it| it.starts_with("greeter/hello "));
+    desk.until("a Greeter with a status", "setpoint get greeters", |it| {
+        let row: Vec<&str> = it.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+        row.starts_with(&["hello", "Hello!", "2"])
     });
-    desk.comes("$object get Workload default/hello");
+    desk.until("described", "setpoint describe greeter hello", |it| it.contains("AllServe"));
+    desk.comes("setpoint get workload hello");
     desk.workload_has(2);
     desk.apply(3);
     desk.workload_has(3);
-    desk.comes("$object delete Workload default/hello\n$object get Workload default/hello");
-    desk.until("deleted", "$object delete Workload default/hello", |_| true);
+    desk.comes("setpoint delete workload hello\nsetpoint wait workload hello --for=create\nsetpoint get workload hello");
+    desk.until("deleted", "setpoint delete workload hello", |it| it.contains("deleted"));
     desk.workload_has(3);
     (cluster, controller)
 }
@@ -239,7 +242,7 @@ async fn breaking(desk: &mut Desk, mut controller: Terminal) -> [Terminal; 2] {
     let (holder, epoch) = desk.holder_after(epoch);
 
     let second = desk.cargo_run("");
-    desk.comes(&format!("$object get {LEASE}"));
+    desk.comes(&format!("{LEASE} -o yaml"));
     interrupt(first).await;
     let (other, epoch) = desk.holder_after(epoch);
     assert_ne!(holder, other, "the other goes on");
@@ -283,7 +286,7 @@ async fn the_tutorial_can_be_followed_to_its_end() {
     let mut desk = Desk::new();
     let (cluster, controller) = begin(&mut desk).await;
     // Section 4, without its change: the commands work all the same.
-    let events = format!("{APPLY}\n$object list Event default");
+    let events = format!("{APPLY}\nsetpoint events --for greeter/hello");
     desk.comes(&events);
     desk.until("listed", &events, |_| true);
     for left in breaking(&mut desk, controller).await {

@@ -11,6 +11,7 @@ use super::apply::DryRun;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kinds::Kinds;
+use crate::output::changed::Changed;
 use crate::session::{Done, Session};
 use crate::targets::{self, Selection};
 
@@ -33,6 +34,8 @@ pub struct Mark {
     /// Try it out: the server does everything but the writing
     #[arg(long, value_enum, default_value_t, num_args = 0..=1, default_missing_value = "server", require_equals = true)]
     dry_run: DryRun,
+    #[command(flatten)]
+    output: Changed,
 }
 
 /// Which of the two.
@@ -92,14 +95,16 @@ impl Mark {
                 continue;
             }
             let Some(patch) = self.patch(marks, &label, &object, &changes)? else {
-                session.say(format!("{label} not {}: it is so already", marks.done()))?;
+                let what = format!("not {}: it is so already", marks.done());
+                self.output.say(session, &label, &what, &object)?;
                 continue;
             };
             let write = WriteOptions { dry_run: self.dry_run != DryRun::None, ..WriteOptions::default() };
             let options = PatchOptions { write, ..PatchOptions::default() };
             let api = client.dynamic(&kind.name, kind.scope(&Scope::namespace(&object.metadata.namespace)));
-            api.patch(&object.metadata.name, &patch, &options).await?;
-            session.say(format!("{label} {}{}", marks.done(), self.dry_run.suffix()))?;
+            let written = api.patch(&object.metadata.name, &patch, &options).await?;
+            let what = format!("{}{}", marks.done(), self.dry_run.suffix());
+            self.output.say(session, &label, &what, &written.object)?;
         }
         Ok(Exit::Done)
     }

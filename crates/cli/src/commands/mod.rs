@@ -72,7 +72,7 @@ pub enum Command {
     ApiResources(api_resources::ApiResources),
     /// Show what replicas write
     Logs(logs::Logs),
-    /// Show how much of nodes and namespaces is taken
+    /// Show how much of nodes and namespaces is reserved; what is used is not measured
     #[command(subcommand)]
     Top(top::Top),
     /// Watch workloads, live

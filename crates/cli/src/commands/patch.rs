@@ -8,7 +8,7 @@ use super::apply::DryRun;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kinds::Kinds;
-use crate::output::{Format, document, json, yaml};
+use crate::output::changed::Changed;
 use crate::session::{Done, Session};
 use crate::targets;
 
@@ -38,9 +38,8 @@ pub struct PatchCommand {
     /// Try it out: the server does everything but the writing
     #[arg(long, value_enum, default_value_t, num_args = 0..=1, default_missing_value = "server", require_equals = true)]
     dry_run: DryRun,
-    /// Show the object as it is then: json, yaml, name or jsonpath=EXPRESSION
-    #[arg(short = 'o', long = "output", value_name = "FORM", value_parser = Format::parse)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: Changed,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -85,17 +84,9 @@ impl PatchCommand {
             for warning in &written.warnings {
                 session.note(format!("warning: {}: {warning}", target.label()));
             }
-            let object = || document(&written.object, false);
-            match &self.output {
-                None | Some(Format::Table | Format::Wide) => {
-                    let no_change = if written.changed { "" } else { " (no change)" };
-                    session.say(format!("{} patched{no_change}{}", target.label(), self.dry_run.suffix()))?;
-                }
-                Some(Format::Name) => session.say(target.label())?,
-                Some(Format::Json) => session.write(&json(&object()))?,
-                Some(Format::Yaml) => session.write(&yaml(&object())?)?,
-                Some(Format::JsonPath(template)) => session.say(template.render(&object()))?,
-            }
+            let no_change = if written.changed { "" } else { " (no change)" };
+            let what = format!("patched{no_change}{}", self.dry_run.suffix());
+            self.output.say(session, &target.label(), &what, &written.object)?;
         }
         Ok(Exit::Done)
     }

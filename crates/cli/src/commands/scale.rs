@@ -8,6 +8,7 @@ use super::apply::DryRun;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kinds::Kinds;
+use crate::output::changed::Changed;
 use crate::session::{Done, Session};
 use crate::targets::{self, Selection};
 
@@ -27,6 +28,8 @@ pub struct Scale {
     /// Try it out: the server does everything but the writing
     #[arg(long, value_enum, default_value_t, num_args = 0..=1, default_missing_value = "server", require_equals = true)]
     dry_run: DryRun,
+    #[command(flatten)]
+    output: Changed,
 }
 
 impl Scale {
@@ -55,8 +58,9 @@ impl Scale {
             let options = PatchOptions { revision, write, ..PatchOptions::default() };
             let patch = Patch::Merge(json!({"spec": {"replicas": self.replicas}}));
             let api = client.dynamic(&kind.name, kind.scope(&scope(&object.metadata.namespace)));
-            api.patch(&object.metadata.name, &patch, &options).await?;
-            session.say(format!("{label} scaled{}", self.dry_run.suffix()))?;
+            let written = api.patch(&object.metadata.name, &patch, &options).await?;
+            let what = format!("scaled{}", self.dry_run.suffix());
+            self.output.say(session, &label, &what, &written.object)?;
         }
         Ok(Exit::Done)
     }

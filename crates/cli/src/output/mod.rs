@@ -5,10 +5,12 @@
 //! | [`table`], [`column`] | tables for people, and their cells |
 //! | [`jsonpath`] | expressions that pick from JSON |
 //! | [`objects`] | lists of objects, in every form |
+//! | [`changed`] | an object that a command has changed |
 //! | [`difference`] | two texts compared, as `diff -u` does |
 //! | [`age`], [`colour`] | times and words for people |
 
 pub mod age;
+pub mod changed;
 pub mod colour;
 pub mod column;
 pub mod difference;

@@ -2,9 +2,11 @@
 //!
 //! - [`script`]: scripts with commands and what comes of them (`golden/*.txt`); `UPDATE_GOLDENFILES=1` writes them anew
 //! - [`theatre`]: a stage over a world without sockets
+//! - [`ring`]: three nodes for the commands about nodes
 //! - [`network`]: what only a network can do: nobody there, certificates of others
 
 mod network;
+mod ring;
 mod script;
 mod theatre;
 
@@ -21,7 +23,10 @@ macro_rules! golden {
     )*};
 }
 
-golden!(apply, auth, change, completion, config, delete, describe, explain, get, node, rollout, top, wait);
+golden!(
+    apply, auth, change, cluster, completion, config, delete, describe, dev, explain, get, new, node,
+    rollout, top, wait
+);
 
 #[tokio::test(start_paused = true)]
 async fn the_commands_of_the_users_page_do_what_it_says() {

@@ -7,6 +7,8 @@
 //! > file web.yaml <<EOF                                       a file, which commands call @/web.yaml
 //! > user jane ops                                             who sits at the keyboard from now on
 //! > pass 10s                                                  time
+//! > ring                                                      from now on there are three nodes, and no objects
+//! > lose n3                                                   one of them is gone
 //! $ setpoint get workloads                                    a command; its standard output follows,
 //! ! There are no workloads in namespace default.              then its standard error, then its exit unless it is 0
 //! [3]
@@ -19,6 +21,7 @@ use std::time::Duration;
 
 use setpoint_testkit::World;
 
+use crate::ring::Ring;
 use crate::theatre::{Theatre, act};
 
 /// A command or something else that happens, with the text that is put into it.
@@ -164,6 +167,8 @@ async fn happen(theatre: &mut Theatre, happens: &str, input: &str) {
             theatre.set(&words[1], words[2].replace("@/", &format!("{}/", theatre.folder.path().display())))
         }
         "colour" => theatre.colour = true,
+        "ring" => theatre.ring = Some(Ring::default()),
+        "lose" => theatre.ring.as_ref().expect("a ring").lose(&words[1]),
         "guarded" => {}
         "after" => {
             let (world, time) =

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use setpoint_cli::{Stage, Terminal, run};
-use setpoint_client::{Client, Entropy, Patch, PatchOptions, Scope, WriteOptions};
+use setpoint_client::{Client, Connector, Entropy, Patch, PatchOptions, Scope, WriteOptions};
 use setpoint_testkit::World;
 use setpoint_types::object::Object;
 use tempfile::TempDir;
+
+use crate::ring::Ring;
 
 /// A world, a folder, and whoever sits at the keyboard.
 pub struct Theatre {
@@ -21,6 +23,8 @@ pub struct Theatre {
     /// Name and groups.
     pub user: (String, Vec<String>),
     pub colour: bool,
+    /// In place of the world, for the commands about a cluster's nodes.
+    pub ring: Option<Ring>,
     variables: BTreeMap<String, String>,
     /// How many commands were played: each draws other ids.
     played: AtomicU64,
@@ -65,6 +69,7 @@ impl Theatre {
             folder,
             user: ("tester".to_owned(), Vec::new()),
             colour: false,
+            ring: None,
             variables,
             played: AtomicU64::new(0),
         }
@@ -83,6 +88,10 @@ impl Theatre {
         let (out, err) = (Kept::default(), Kept::default());
         let world = self.world.clone();
         let groups: Vec<&str> = self.user.1.iter().map(String::as_str).collect();
+        let connector: Arc<dyn Connector> = match &self.ring {
+            Some(ring) => Arc::new(ring.clone()),
+            None => Arc::new(self.world.connector_as(&self.user.0, &groups)),
+        };
         let stage = Stage {
             input: Box::new(Cursor::new(input.as_bytes().to_vec())),
             out: Box::new(out.clone()),
@@ -90,7 +99,7 @@ impl Theatre {
             terminal: Terminal { out: self.colour, err: self.colour, input: false, colour: self.colour },
             variables: self.variables.clone(),
             clock: Arc::new(move || world.now()),
-            connector: Some(Arc::new(self.world.connector_as(&self.user.0, &groups))),
+            connector: Some(connector),
             entropy: Entropy::seeded(7_000 + self.played.fetch_add(1, Ordering::Relaxed) * 1_000_003),
         };
         let exit = tokio::time::timeout(limit, run(words.iter().map(Into::into), stage)).await;

@@ -166,9 +166,13 @@ impl RawWatch {
         let (operation, target) = (self.call.operation, self.call.target.clone());
         match judgement.next {
             crate::attempt::Next::Answer(refusal) => Error::Refused { operation, target, refusal },
-            _ => {
-                Error::Unanswered { operation, target, attempts: 1, ambiguous: false, last: Box::new(status) }
-            }
+            _ => Error::Unanswered {
+                operation,
+                target,
+                attempts: 1,
+                ambiguous: false,
+                last: Box::new(status.into()),
+            },
         }
     }
 

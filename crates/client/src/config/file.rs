@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 
 /// The whole file.
+///
+/// **Guarantees**: unknown names are refused, with the place; what is read and saved says the same; [`ConfigFile::save`] leaves either the
+/// old file or the new one, for its owner's eyes only; what parsing says of a broken file shows no secret of it. **Does not promise** that
+/// two programs that change the file at once both have their way: the later one has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ConfigFile {

@@ -91,6 +91,9 @@ fn path_in(
 }
 
 /// The settings of a context, or of the current one; those of a node on this machine if there is no file and none is asked for.
+///
+/// **Guarantees** that a file or a context that somebody named is used or is an error, never passed over. Nothing is sent: whether a
+/// server is there the first call tells.
 pub fn load(context: Option<&str>) -> Result<Settings, ConfigError> {
     let is_named = std::env::var_os(CONFIG_VARIABLE).is_some_and(|path| !path.is_empty());
     load_or_local(&path()?, context, is_named)

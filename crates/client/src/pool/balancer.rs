@@ -50,8 +50,8 @@ impl Balancer {
         Self { members: (0..endpoints).map(|_| member()).collect(), leader: None }
     }
 
-    /// `avoid` is the endpoint that has just failed: it is asked again only if there is no other.
-    pub fn pick(&self, now: Instant, purpose: Purpose, avoid: Option<usize>, random: u64) -> Pick {
+    /// `avoid` are the endpoints that have just failed: they are asked again only if there is no other.
+    pub fn pick(&self, now: Instant, purpose: Purpose, avoid: &[usize], random: u64) -> Pick {
         let patient = |member: &Member| member.patience.is_none_or(|until| now >= until);
         let all = || 0..self.members.len();
         let good = |index: &usize| {
@@ -63,7 +63,7 @@ impl Balancer {
             member.breaker.admits(now) && patient(member)
         };
         let tiers: [Vec<usize>; 3] = [
-            all().filter(|index| good(index) && Some(*index) != avoid).collect(),
+            all().filter(|index| good(index) && !avoid.contains(index)).collect(),
             all().filter(good).collect(),
             all().filter(admitted).collect(),
         ];
@@ -163,7 +163,7 @@ mod tests {
         (Balancer::new(3, BreakerSettings::default()), Instant::now())
     }
 
-    fn used(balancer: &Balancer, now: Instant, purpose: Purpose, avoid: Option<usize>) -> Vec<usize> {
+    fn used(balancer: &Balancer, now: Instant, purpose: Purpose, avoid: &[usize]) -> Vec<usize> {
         let random = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
         let picks = (0..200).map(|number| balancer.pick(now, purpose, avoid, random(number)));
         let mut used: Vec<usize> = picks
@@ -184,32 +184,33 @@ mod tests {
     #[test]
     fn reads_are_spread_over_those_that_are_well() {
         let (mut balancer, now) = three();
-        assert_eq!(used(&balancer, now, Purpose::Read, None), [0, 1, 2]);
-        assert_eq!(used(&balancer, now, Purpose::Read, Some(1)), [0, 2]);
+        assert_eq!(used(&balancer, now, Purpose::Read, &[]), [0, 1, 2]);
+        assert_eq!(used(&balancer, now, Purpose::Read, &[1]), [0, 2]);
+        assert_eq!(used(&balancer, now, Purpose::Read, &[1, 2]), [0]);
         break_down(&mut balancer, 0, now);
-        assert_eq!(used(&balancer, now, Purpose::Read, None), [1, 2]);
-        assert_eq!(used(&balancer, now, Purpose::Read, Some(1)), [2]);
+        assert_eq!(used(&balancer, now, Purpose::Read, &[]), [1, 2]);
+        assert_eq!(used(&balancer, now, Purpose::Read, &[1]), [2]);
     }
 
     #[test]
     fn the_less_busy_of_two_is_taken() {
         let mut balancer = Balancer::new(2, BreakerSettings::default());
         (0..5).for_each(|_| balancer.sent(0));
-        assert_eq!(balancer.pick(Instant::now(), Purpose::Read, None, 1 << 32), Pick::Use(1));
+        assert_eq!(balancer.pick(Instant::now(), Purpose::Read, &[], 1 << 32), Pick::Use(1));
         (0..5).for_each(|_| balancer.ended(0, true, Instant::now()));
         balancer.sent(1);
-        assert_eq!(balancer.pick(Instant::now(), Purpose::Read, None, 1 << 32), Pick::Use(0));
+        assert_eq!(balancer.pick(Instant::now(), Purpose::Read, &[], 1 << 32), Pick::Use(0));
     }
 
     #[test]
     fn writes_go_to_the_leader_until_it_fails() {
         let (mut balancer, now) = three();
         balancer.learned(2, 33, Some(33));
-        assert_eq!(used(&balancer, now, Purpose::Write, None), [2]);
-        assert_eq!(used(&balancer, now, Purpose::Read, None), [0, 1, 2]);
-        assert_eq!(used(&balancer, now, Purpose::Write, Some(2)), [0, 1], "it has just failed");
+        assert_eq!(used(&balancer, now, Purpose::Write, &[]), [2]);
+        assert_eq!(used(&balancer, now, Purpose::Read, &[]), [0, 1, 2]);
+        assert_eq!(used(&balancer, now, Purpose::Write, &[2]), [0, 1], "it has just failed");
         balancer.judged(2, Health::Unwilling, None, now, 0.0);
-        assert_eq!(used(&balancer, now, Purpose::Write, None), [0, 1, 2], "it leads no longer");
+        assert_eq!(used(&balancer, now, Purpose::Write, &[]), [0, 1, 2], "it leads no longer");
     }
 
     #[test]
@@ -219,26 +220,24 @@ mod tests {
             balancer.judged(index, Health::Unwilling, Some(Duration::from_millis(millis)), now, 0.0);
         }
         let until = now + Duration::from_millis(300);
-        assert_eq!(balancer.pick(now, Purpose::Read, None, 0), Pick::Wait(until));
-        assert_eq!(balancer.pick(until, Purpose::Read, None, 0), Pick::Use(1));
+        assert_eq!(balancer.pick(now, Purpose::Read, &[], 0), Pick::Wait(until));
+        assert_eq!(balancer.pick(until, Purpose::Read, &[], 0), Pick::Use(1));
     }
 
     #[test]
     fn if_all_are_broken_the_first_that_may_be_tried_is_by_one_request() {
         let (mut balancer, now) = three();
         (0..3).for_each(|index| break_down(&mut balancer, index, now));
-        let Pick::Wait(until) = balancer.pick(now, Purpose::Read, None, 0) else { panic!("all are open") };
+        let Pick::Wait(until) = balancer.pick(now, Purpose::Read, &[], 0) else { panic!("all are open") };
         assert!(until > now);
         assert_eq!(balancer.recovering(until), [0, 1, 2]);
         for _ in 0..3 {
-            let Pick::Use(index) = balancer.pick(until, Purpose::Read, None, 7) else { panic!("a trial") };
+            let Pick::Use(index) = balancer.pick(until, Purpose::Read, &[], 7) else { panic!("a trial") };
             balancer.sent(index);
         }
-        let Pick::Wait(later) = balancer.pick(until, Purpose::Read, None, 0) else {
-            panic!("one trial each")
-        };
+        let Pick::Wait(later) = balancer.pick(until, Purpose::Read, &[], 0) else { panic!("one trial each") };
         assert!(later > until);
         balancer.ended(1, false, until);
-        assert_eq!(balancer.pick(until, Purpose::Read, None, 0), Pick::Use(1), "its trial was given up");
+        assert_eq!(balancer.pick(until, Purpose::Read, &[], 0), Pick::Use(1), "its trial was given up");
     }
 }

@@ -24,6 +24,10 @@ use crate::entropy::Entropy;
 use crate::settings::Settings;
 use crate::wire::{Connector, Wire, with_token};
 
+/// The wires of one client.
+///
+/// **Guarantees**: an endpoint whose breaker is open is sent nothing; those that recover are found again without a request of the user's
+/// ([`probe`]). **Does not promise** fairness between calls that wait for the same endpoint.
 pub struct Pool {
     wires: Vec<Wire>,
     balancer: Mutex<Balancer>,
@@ -54,7 +58,7 @@ impl Pool {
     pub async fn slot(
         self: &Arc<Self>,
         purpose: Purpose,
-        avoid: Option<usize>,
+        avoid: &[usize],
         deadline: Instant,
     ) -> Option<Slot> {
         loop {

@@ -10,8 +10,8 @@ use server::{Cluster, Step, refuse};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::watch_event::Type;
 use setpoint_client::{
-    DeleteOptions, Dynamic, Error, ListOptions, OperationId, Reason, Scope, Token, Typed, WatchEvent,
-    WatchOptions, WriteOptions,
+    DeleteOptions, Dynamic, Error, ListOptions, OperationId, Reason, Scope, Settings, Token, Typed,
+    WatchEvent, WatchOptions, WriteOptions,
 };
 use setpoint_types::kinds::{Node, NodeSpec};
 use setpoint_types::object::{Fence, Object};
@@ -176,6 +176,43 @@ async fn while_all_are_down_requests_wait_instead_of_hammering() {
     assert!(failed.iter().all(|failed| *failed));
     // One trial at a time, of all calls together, each some seconds after the last.
     assert!(cluster.servers[0].count() <= 200, "fifty calls asked {} times", cluster.servers[0].count());
+}
+
+/// A person is told at once that nobody listens; but not before every server was asked, nor by a server that was there before.
+#[tokio::test(start_paused = true)]
+async fn a_call_to_nobody_ends_soon_if_it_is_told_to_and_nobody_was_ever_there() {
+    let cluster = Cluster::new(3);
+    cluster.servers.iter().for_each(|it| it.listen(false));
+    let client = cluster.client_with(Settings { refusals_max: 3, ..cluster.settings() });
+    let begun = Instant::now();
+    let error = client.api::<Node>().create(&node("a"), &without_id()).await.unwrap_err();
+    assert!(matches!(error, Error::Unanswered { attempts: 3, ambiguous: false, .. }), "{error:?}");
+    assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
+    let refused: Vec<usize> = cluster.servers.iter().map(|it| it.0.lock().refused).collect();
+    assert!(refused.iter().all(|count| *count >= 1), "each was asked: {refused:?}");
+
+    cluster.servers[2].listen(true);
+    client.api::<Node>().get("a").await.expect("one of them listens");
+    cluster.servers[2].listen(false);
+    let (begun, servers) = (Instant::now(), cluster.servers[2].clone());
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        servers.listen(true);
+    });
+    client.api::<Node>().get("a").await.expect("it was there before, and comes back");
+    assert!(begun.elapsed() >= Duration::from_secs(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_word_about_it_a_server_that_only_starts_is_waited_for() {
+    let cluster = Cluster::new(1);
+    cluster.servers[0].listen(false);
+    let server = cluster.servers[0].clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        server.listen(true);
+    });
+    cluster.client().api::<Node>().get("a").await.expect("it starts");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::objects_server::{Objects, ObjectsServer};
 use setpoint_api::status::refused;
-use setpoint_client::{Client, ConnectError, Connector, Endpoint, Entropy, Settings, Wire};
+use setpoint_client::{Client, ConnectError, Connector, Endpoint, Entropy, Settings, Wire, WireError};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status};
 use tower::ServiceExt;
@@ -56,6 +56,9 @@ pub struct State {
     pub done: Arc<Mutex<Vec<String>>>,
     pub pages: VecDeque<pb::ListResponse>,
     pub watch: Vec<pb::WatchResponse>,
+    /// Nobody listens: connections are refused, and counted here.
+    pub closed: bool,
+    pub refused: usize,
 }
 
 #[derive(Clone, Default)]
@@ -68,6 +71,10 @@ impl Server {
 
     pub fn otherwise(&self, step: Step) {
         self.0.lock().otherwise = Some(step);
+    }
+
+    pub fn listen(&self, listens: bool) {
+        self.0.lock().closed = !listens;
     }
 
     pub fn asked(&self) -> Vec<Asked> {
@@ -272,7 +279,21 @@ impl Cluster {
 impl Connector for Cluster {
     fn connect(&self, endpoint: &Endpoint) -> Result<Wire, ConnectError> {
         let number = self.settings().endpoints.iter().position(|it| it == endpoint).expect("one of ours");
-        let server = ObjectsServer::new(self.servers[number].clone());
-        Ok(Wire::new(ServiceExt::<Sent>::map_err(server, |never| match never {})))
+        let (state, server) = (self.servers[number].0.clone(), self.servers[number].clone());
+        let sent = move |request: Sent| {
+            let is_closed = {
+                let mut state = state.lock();
+                state.refused += usize::from(state.closed);
+                state.closed
+            };
+            let server = ObjectsServer::new(server.clone());
+            async move {
+                match is_closed {
+                    true => Err(WireError::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))),
+                    false => server.oneshot(request).await.map_err(|never| match never {}),
+                }
+            }
+        };
+        Ok(Wire::new(tower::service_fn(sent)))
     }
 }

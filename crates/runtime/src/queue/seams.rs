@@ -44,7 +44,8 @@ impl Clock for TokioClock {
     }
 }
 
-/// Where time and randomness come from.
+/// Where time and randomness come from. **Guarantees**: a queue takes both from nowhere else, so that the same seams and the same calls
+/// make the same run.
 pub struct Seams {
     pub clock: Arc<dyn Clock>,
     /// Uniform over all numbers. Spreads retries, and nothing that needs to be secret.

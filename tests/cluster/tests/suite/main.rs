@@ -29,6 +29,7 @@ mod reflection;
 mod rejoin;
 mod rules;
 mod sdk;
+mod shells;
 mod shutdown;
 mod space;
 mod tls;

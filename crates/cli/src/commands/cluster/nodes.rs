@@ -45,7 +45,7 @@ async fn ask_all(session: &mut Session) -> Result<Vec<Found>, Failure> {
         asked.push(async move {
             let status = match client {
                 Some(client) => {
-                    client.upkeep().status().await.map_err(|error| Failure::from(error).to_string())
+                    client.upkeep().status().await.map_err(|error| Failure::from(error).first_sentence())
                 }
                 None => Err("it has never started, or says nowhere how it is reached".to_owned()),
             };

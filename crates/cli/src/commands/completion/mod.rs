@@ -2,7 +2,8 @@
 //!
 //! - [`candidates`]: what could come next
 //!
-//! The scripts are small and know nothing themselves, so they never fall behind the program.
+//! The scripts are small and know nothing themselves, so they never fall behind the program. Where it knows nothing either, they
+//! complete the names of files.
 
 mod candidates;
 
@@ -48,14 +49,34 @@ _setpoint() {
   while IFS= read -r line; do
     candidates+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
   done < <(setpoint __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)
-  _describe setpoint candidates
+  if (( ${#candidates} )); then
+    _describe setpoint candidates
+  else
+    _files
+  fi
 }
-compdef _setpoint setpoint
+# Out of a folder of $fpath it is called at once, the first time; read by `source` it is only made known.
+if [[ ${funcstack[1]} == _setpoint ]]; then
+  _setpoint "$@"
+else
+  compdef _setpoint setpoint
+fi
 "#;
 
 const FISH: &str = r#"# setpoint's completion for fish. To use it in every shell:
 #   setpoint completion fish > ~/.config/fish/completions/setpoint.fish
-complete -c setpoint -f -a '(setpoint __complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+function __setpoint_complete
+  set -l words (commandline -opc)
+  # Quoted, so that an empty word is a word.
+  set -l current (commandline -ct)
+  set -l found (setpoint __complete -- $words[2..-1] "$current" 2>/dev/null)
+  if set -q found[1]
+    printf '%s\n' $found
+  else
+    __fish_complete_path "$current"
+  end
+end
+complete -c setpoint -f -a '(__setpoint_complete)'
 "#;
 
 impl Completion {

@@ -50,7 +50,10 @@ async fn replicas(
         let name =
             if all { format!("{}/{}", metadata.namespace, metadata.name) } else { metadata.name.clone() };
         let stage = serde_json::to_value(status.stage).unwrap_or_default();
-        let waits = status.blocked.map_or_else(String::new, |it| format!("{:?}: {}", it.reason, it.message));
+        let waits = status.blocked.map_or_else(String::new, |it| match it.message.as_str() {
+            "" => format!("{:?}", it.reason),
+            message => format!("{:?}: {message}", it.reason),
+        });
         let stage = stage.as_str().unwrap_or_default().to_owned();
         table.row([name, stage, waits, status.node, status.restarts.to_string(), age(metadata.created, now)]);
     }

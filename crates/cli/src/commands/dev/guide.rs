@@ -2,6 +2,8 @@
 //!
 //! A test parses every command it shows with the command line's own parser.
 
+use std::path::Path;
+
 use super::layout::{Layout, PORT_BASE};
 use super::sample::{NAME, Seen};
 
@@ -15,7 +17,8 @@ const TRY: &[(&str, &str)] = &[
     ("delete workload hello", "and it stops"),
 ];
 
-pub fn text(layout: &Layout, seen: Option<&Seen>) -> String {
+/// `off_path` is the folder of this program, if a shell does not find it. Without a sample nothing is said about it.
+pub fn text(layout: &Layout, seen: Option<&Seen>, off_path: Option<&Path>) -> String {
     let mut lines = vec![String::new()];
     match seen {
         Some(Seen::Serving { url, answer }) => {
@@ -32,11 +35,15 @@ pub fn text(layout: &Layout, seen: Option<&Seen>) -> String {
         Some(Seen::Gone) | None => {}
     }
     lines.push("Try next, in another terminal:".to_owned());
+    if let Some(folder) = off_path {
+        lines.push(format!("  PATH={}:$PATH", folder.display()));
+    }
     if layout.port_base != PORT_BASE {
         lines.push(format!("  export SETPOINT_CONFIG={}", layout.client_config().display()));
     }
-    let width = TRY.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
-    lines.extend(TRY.iter().map(|(command, shows)| format!("  setpoint {command:width$}  # {shows}")));
+    let tried: Vec<_> = TRY.iter().filter(|(command, _)| seen.is_some() || !command.contains(NAME)).collect();
+    let width = tried.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    lines.extend(tried.iter().map(|(command, shows)| format!("  setpoint {command:width$}  # {shows}")));
     lines.push(String::new());
     lines.push(format!("Clients (gRPC, etcd v3)  {}", layout.endpoints().join(",")));
     lines.push(format!("Health and metrics       http://{}/metrics", layout.http()));
@@ -70,16 +77,23 @@ mod tests {
 
     #[test]
     fn on_other_ports_it_says_how_clients_find_them() {
-        assert!(!text(&layout(PORT_BASE), None).contains("SETPOINT_CONFIG"));
-        assert!(text(&layout(9000), None).contains("export SETPOINT_CONFIG=.setpoint/dev-config"));
+        assert!(!text(&layout(PORT_BASE), None, None).contains("SETPOINT_CONFIG"));
+        assert!(text(&layout(9000), None, None).contains("export SETPOINT_CONFIG=.setpoint/dev-config"));
     }
 
     #[test]
     fn it_says_where_the_sample_answers_or_why_it_does_not() {
         let serving = Seen::Serving { url: "http://127.0.0.1:1/".to_owned(), answer: "Hello".to_owned() };
-        let said = text(&layout(PORT_BASE), Some(&serving));
+        let said = text(&layout(PORT_BASE), Some(&serving), None);
         assert!(said.contains("curl http://127.0.0.1:1/\n  Hello"), "{said}");
-        let said = text(&layout(PORT_BASE), Some(&Seen::Waiting("1 of 3 serve".to_owned())));
+        let said = text(&layout(PORT_BASE), Some(&Seen::Waiting("1 of 3 serve".to_owned())), None);
         assert!(said.contains("1 of 3 serve") && said.contains(".setpoint/logs"), "{said}");
+    }
+
+    #[test]
+    fn it_says_how_the_shell_finds_the_program_and_nothing_of_a_sample_that_is_not_there() {
+        let said = text(&layout(PORT_BASE), None, Some(Path::new("/opt/bin")));
+        assert!(said.contains("PATH=/opt/bin:$PATH") && !said.contains("hello"), "{said}");
+        assert!(text(&layout(PORT_BASE), Some(&Seen::Gone), None).contains("describe workload hello"));
     }
 }

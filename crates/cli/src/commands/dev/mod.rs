@@ -93,7 +93,7 @@ impl Dev {
         let work = async {
             cluster.start(&layout, &programs, session).await.map_err(failed)?;
             let seen = if self.no_sample { None } else { Some(sample(&layout, &mut record, session).await?) };
-            session.write(&guide::text(&layout, seen.as_ref()))?;
+            session.write(&guide::text(&layout, seen.as_ref(), off_path(session).as_deref()))?;
             session.flush()?;
             Err(failed(cluster.watch().await))
         };
@@ -132,6 +132,15 @@ async fn sample(layout: &Layout, record: &mut Record, session: &mut Session) -> 
     }
     session.note(format!("  workload {}: waiting until it serves", sample::NAME));
     sample.serving().await.map_err(failed)
+}
+
+/// The folder of this program, if whoever types `setpoint` would not start it.
+fn off_path(session: &Session) -> Option<PathBuf> {
+    let program = std::env::current_exe().and_then(|program| program.canonicalize()).ok()?;
+    let path = session.stage.variable("PATH").unwrap_or_default();
+    let found = std::env::split_paths(path).map(|folder| folder.join("setpoint")).find(|it| it.is_file());
+    let is_found = found.and_then(|found| found.canonicalize().ok()).is_some_and(|found| found == program);
+    if is_found { None } else { program.parent().map(PathBuf::from) }
 }
 
 /// How clients find the cluster.

@@ -65,7 +65,8 @@ impl NewController {
             Some(path) => return Err(NewControllerError::NotTheSdk { path }),
             None => Sdk::given(find_sdk().ok_or(NewControllerError::NoSdk)?),
         };
-        let files = template::files(&names, &sdk, &folder);
+        let mut files = template::files(&names, &sdk, &folder);
+        files.extend(template::surroundings(&sdk, &folder));
         if let Err(error) = write(&folder, &files) {
             // Half a crate would only be in the way of the next try.
             let _ = std::fs::remove_dir_all(&folder);

@@ -15,10 +15,10 @@ use crate::session::{Done, Session};
 
 #[derive(Subcommand)]
 pub enum Top {
-    /// How much of each node is reserved
+    /// How much of each node is reserved for its replicas, of what it offers
     #[command(visible_aliases = ["node", "no"])]
     Nodes(View),
-    /// How much each namespace has reserved, and may
+    /// How much the replicas of each namespace have reserved, of what its quota allows
     #[command(visible_aliases = ["namespace", "ns"])]
     Namespaces(View),
 }
@@ -100,22 +100,26 @@ async fn table(session: &mut Session, prefix: &str) -> Result<String, Failure> {
         return Ok("Nothing is reserved, and there is nothing to reserve from.\n".to_owned());
     }
     let live = session.stage.terminal.out;
+    // A share of what has no limit is nothing to show.
+    let shares = DIMENSIONS.map(|dimension| rows.iter().any(|row| limit(&row.ledger, dimension).is_some()));
     let mut headers = vec!["Name".to_owned()];
-    for dimension in DIMENSIONS {
-        headers.push(dimension.to_owned());
-        headers.push(format!("{dimension}%"));
+    for (dimension, has_share) in DIMENSIONS.iter().zip(shares) {
+        headers.push((*dimension).to_owned());
+        headers.extend(has_share.then(|| format!("{dimension}%")));
     }
     headers.push("Others".to_owned());
     let mut table = Table::new(&headers);
     for row in &rows {
         let mut cells = vec![row.name.clone()];
-        for dimension in DIMENSIONS {
-            cells.extend(cell(&row.ledger, dimension, live));
+        for (dimension, has_share) in DIMENSIONS.iter().zip(shares) {
+            let [amount, share] = cell(&row.ledger, dimension, live);
+            cells.push(amount);
+            cells.extend(has_share.then_some(share));
         }
         let others = row.ledger.limits.iter().filter(|(name, _)| !DIMENSIONS.contains(name) && *name != "*");
         let other = |(name, limit): (&str, i64)| {
-            let unit = Unit::of_dimension(name);
-            format!("{name} {}/{}", unit.format(row.ledger.used.get(name).unwrap_or(0)), unit.format(limit))
+            let used = row.ledger.used.get(name).unwrap_or(0);
+            format!("{name} {}/{}", shown(name, used), shown(name, limit))
         };
         cells.push(others.map(other).collect::<Vec<_>>().join(", "));
         table.row(cells);
@@ -125,20 +129,34 @@ async fn table(session: &mut Session, prefix: &str) -> Result<String, Failure> {
 
 /// What is reserved of what there is, and the share.
 fn cell(ledger: &Ledger, dimension: &str, live: bool) -> [String; 2] {
-    let unit = Unit::of_dimension(dimension);
     let used = ledger.used.get(dimension).unwrap_or(0);
-    let limit =
-        ledger.limits.get(dimension).or_else(|| ledger.limits.get("*")).filter(|limit| *limit < i64::MAX);
-    match limit {
-        Some(limit) if limit > 0 => {
+    match limit(ledger, dimension) {
+        Some(limit) => {
             let percent = used.saturating_mul(100) / limit;
             let whole = |amount: i64| u64::try_from(amount).unwrap_or(0);
             let share = match live {
                 true => format!("{} {percent}%", bar(whole(used), whole(limit), BAR)),
                 false => format!("{percent}%"),
             };
-            [format!("{}/{}", unit.format(used), unit.format(limit)), share]
+            [format!("{}/{}", shown(dimension, used), shown(dimension, limit)), share]
         }
-        _ => [unit.format(used), String::new()],
+        None => [shown(dimension, used), String::new()],
+    }
+}
+
+fn limit(ledger: &Ledger, dimension: &str) -> Option<i64> {
+    let limit = ledger.limits.get(dimension).or_else(|| ledger.limits.get("*"));
+    limit.filter(|limit| (1..i64::MAX).contains(limit))
+}
+
+/// For people: bytes of which nobody counts the last ones are rounded.
+fn shown(dimension: &str, amount: i64) -> String {
+    let exact = Unit::of_dimension(dimension).format(amount);
+    let unit = ["Ti", "Gi", "Mi"].iter().zip([40, 30, 20]).find(|(_, power)| amount >= 1 << power);
+    match unit {
+        Some((unit, power)) if Unit::of_dimension(dimension) == Unit::Byte && exact.len() > 6 => {
+            format!("{:.1}{unit}", amount as f64 / (1_i64 << power) as f64)
+        }
+        _ => exact,
     }
 }

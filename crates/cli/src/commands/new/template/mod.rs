@@ -1,7 +1,8 @@
 //! The files of a new controller.
 //!
 //! They are those of `examples/greeter`, which is built and tested with everything else; a test keeps both the same. Names are put
-//! in where the example has its own.
+//! in where the example has its own. Around them comes what the example has from the workspace it is in: the versions of all
+//! dependencies, the compiler, and where RocksDB is, whose compilation takes a quarter of an hour.
 
 use std::path::{Path, PathBuf};
 
@@ -64,6 +65,32 @@ pub fn files(names: &Names, sdk: &Sdk, folder: &Path) -> Vec<(String, String)> {
     FILES.iter().map(|(file, text)| (file.replace("greeter", &names.name), named(file, text))).collect()
 }
 
+/// How a crate outside of the workspace is built as those in it are.
+const CARGO_CONFIG: &str = "\
+# The test kit runs the server's own code, and with it RocksDB. Setpoint's `make setup` has compiled that once for this machine; without
+# these lines it is compiled again, which takes a quarter of an hour.
+[env]
+ROCKSDB_LIB_DIR = { value = \"@/.cache/rocksdb\", relative = true }
+ROCKSDB_STATIC = \"1\"
+
+# A sweep runs the program hundreds of times: its dependencies are always optimised.
+[profile.dev.package.\"*\"]
+opt-level = 3
+debug = false
+";
+
+/// Taken as they are, if they are there: versions that were tested together, and the compiler they were tested with.
+const COPIED: [&str; 2] = ["Cargo.lock", "rust-toolchain.toml"];
+
+/// What a new crate in `folder` has beside the files of the example.
+pub fn surroundings(sdk: &Sdk, folder: &Path) -> Vec<(String, String)> {
+    let config = CARGO_CONFIG.replace('@', &sdk.seen_from(folder).display().to_string());
+    let copied = COPIED
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), std::fs::read_to_string(sdk.0.join(name)).ok()?)));
+    std::iter::once((".cargo/config.toml".to_owned(), config)).chain(copied).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +118,24 @@ mod tests {
         assert!(text(&made, "Cargo.toml").contains("path = \"/src/setpoint/crates/runtime\""));
         assert!(text(&made, "src/main.rs").contains("web_site::"));
         assert!(text(&made, "web-site.json").contains("\"WebSite\""));
+    }
+
+    #[test]
+    fn it_is_built_as_the_workspace_is() {
+        let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let around = surroundings(&Sdk::given(sdk.clone()), Path::new("web-site"));
+        let config = text(&around, ".cargo/config.toml");
+        assert!(config.contains(&format!("value = \"{}/.cache/rocksdb\"", sdk.display())), "{config}");
+        // The workspace's own settings, wherever they are written there.
+        let own = |file: &str| std::fs::read_to_string(sdk.join(file)).expect(file);
+        for line in ["ROCKSDB_STATIC = \"1\"", "[profile.dev.package.\"*\"]", "opt-level = 3"] {
+            assert!(config.contains(line), "{line}");
+            assert!((own("Cargo.toml") + &own(".cargo/config.toml")).contains(line), "{line}");
+        }
+        assert_eq!(text(&around, "rust-toolchain.toml"), own("rust-toolchain.toml"));
+        assert!(text(&around, "Cargo.lock").contains("name = \"rocksdb\""));
+        let alone = surroundings(&Sdk::given("/nowhere".into()), Path::new("web-site"));
+        assert_eq!(alone.len(), 1, "what is not there is not copied");
     }
 
     #[test]

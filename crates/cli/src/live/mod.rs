@@ -1,19 +1,26 @@
-//! A view that is drawn again and again on a terminal, until Ctrl-C; anywhere else it is written once.
+//! A view that is drawn again and again on a terminal, until `q` or Ctrl-C; anywhere else it is written once.
+//!
+//! - [`keys`]: what is pressed meanwhile, and the terminal's mode for it
+
+mod keys;
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
-use tokio::time::sleep;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::session::{Done, Session};
 
+use keys::Keys;
+
 /// How a live view is shown.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Live {
-    /// Once, also on a terminal
+    /// Once, also on a terminal. Otherwise it is drawn again until `q` or Ctrl-C
     #[arg(long)]
     pub once: bool,
     /// How often it is drawn
@@ -27,8 +34,23 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// As fast as anybody can look.
 const EVERY_MIN: Duration = Duration::from_millis(200);
 
+/// What happens while a frame is shown, or made.
+enum Happened {
+    /// Enough was seen.
+    Quit,
+    /// The window has another size.
+    Resized,
+}
+
+/// All that a view listens to.
+struct Watcher {
+    keys: Keys,
+    end: [Signal; 2],
+    resized: Signal,
+}
+
 impl Live {
-    /// Draws what `frame` makes. A frame that fails is said in its place: the next may not.
+    /// Draws what `frame` makes. Of a frame that fails it is said why, above the last one that did not: the next may not fail.
     pub async fn show(
         self,
         session: &mut Session,
@@ -41,8 +63,9 @@ impl Live {
         }
         // The first has to come off: a typing mistake is no view.
         let first = frame(session).await?;
+        let mut watcher = Watcher::new(session)?;
         session.write(ENTER)?;
-        let drawn = self.draw(session, first, &mut frame).await;
+        let drawn = self.draw(session, first, &mut watcher, &mut frame).await;
         session.write(LEAVE)?;
         drawn
     }
@@ -51,21 +74,58 @@ impl Live {
         self,
         session: &mut Session,
         first: String,
+        watcher: &mut Watcher,
         frame: &mut impl AsyncFnMut(&mut Session) -> Result<String, Failure>,
     ) -> Done {
-        let mut text = first;
+        let (mut good, mut text) = (first.clone(), first);
         loop {
-            session.write(&fitted(&text, size(session)))?;
-            session.flush()?;
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => return Ok(Exit::Done),
-                () = sleep(self.every.max(EVERY_MIN)) => {}
+            let next = Instant::now() + self.every.max(EVERY_MIN);
+            loop {
+                session.write(&fitted(&text, size(session)))?;
+                session.flush()?;
+                tokio::select! {
+                    happened = watcher.next() => match happened {
+                        Happened::Quit => return Ok(Exit::Done),
+                        Happened::Resized => {}
+                    },
+                    () = sleep_until(next) => break,
+                }
             }
-            text = tokio::select! {
-                _ = tokio::signal::ctrl_c() => return Ok(Exit::Done),
-                next = frame(session) => next.unwrap_or_else(|failure| format!("{failure}\n")),
+            let made = tokio::select! {
+                () = watcher.quit() => return Ok(Exit::Done),
+                made = frame(session) => made,
+            };
+            text = match made {
+                Ok(made) => {
+                    good.clone_from(&made);
+                    made
+                }
+                Err(failure) => format!("{failure}\nBefore, it was:\n\n{good}"),
             };
         }
+    }
+}
+
+impl Watcher {
+    fn new(session: &mut Session) -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")));
+        let end = [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?];
+        Ok(Self { keys: Keys::of(session), end, resized: listen(SignalKind::window_change())? })
+    }
+
+    async fn next(&mut self) -> Happened {
+        let [interrupt, terminate] = &mut self.end;
+        tokio::select! {
+            () = self.keys.quit() => Happened::Quit,
+            _ = interrupt.recv() => Happened::Quit,
+            _ = terminate.recv() => Happened::Quit,
+            _ = self.resized.recv() => Happened::Resized,
+        }
+    }
+
+    /// A window that changes its size while a frame is made is drawn with that frame.
+    async fn quit(&mut self) {
+        while !matches!(self.next().await, Happened::Quit) {}
     }
 }
 
@@ -95,6 +155,8 @@ fn fitted(text: &str, (columns, lines): (usize, usize)) -> String {
     }
     if shown < all.len() {
         drawn.push_str(&format!("… {} more lines\x1b[K\r\n", all.len() - shown));
+    } else if shown + 2 < lines {
+        drawn.push_str("\x1b[K\r\n\x1b[2mq quits\x1b[0m\x1b[K");
     }
     drawn.push_str("\x1b[J");
     drawn
@@ -140,6 +202,7 @@ mod tests {
             drawn,
             "\x1b[H\x1b[32mgreen\x1b[0m a\x1b[0m\x1b[K\r\nb\x1b[0m\x1b[K\r\n… 2 more lines\x1b[K\r\n\x1b[J"
         );
+        assert!(fitted(text, (40, 7)).ends_with("\x1b[2mq quits\x1b[0m\x1b[K\x1b[J"), "where there is room");
         assert_eq!(bar(1, 2, 4), "██░░");
         assert_eq!(bar(9, 2, 4), "████");
         assert_eq!(bar(1, 0, 4), "░░░░");
