@@ -34,10 +34,11 @@ test: lint ## Check format, lints and laws, then run every test
 	scripts/test-python
 	scripts/test-production
 	@if cargo nextest --version >/dev/null 2>&1; then \
-	  cargo test --workspace --doc --quiet && cargo nextest run --workspace; \
+	  cargo test --workspace --doc --quiet && scripts/with-engine --if-possible cargo nextest run --workspace; \
 	else \
-	  cargo test --workspace; \
+	  scripts/with-engine --if-possible cargo test --workspace; \
 	fi
+	SETPOINT_BIN_DIR=$${CARGO_TARGET_DIR:-target}/debug scripts/compose-test --if-possible
 	scripts/fuzz 3
 
 compose-test: ## Run the cluster of docker-compose.yml, kill each of its services, and take it down again

@@ -26,7 +26,7 @@ use crate::node::identity::{Identity, IdentityError};
 use crate::node::pressure::Pressure;
 use crate::node::register::{Host, RegisterError};
 use crate::record::Records;
-use crate::runtime::docker::DockerRuntime;
+use crate::runtime::docker::{DockerRuntime, DockerSettings};
 use crate::runtime::process::cgroup::Hierarchy;
 use crate::runtime::process::run_folder::read_deadline;
 use crate::runtime::process::{ProcessRuntime, ProcessSettings};
@@ -94,7 +94,13 @@ pub async fn run(
     let identity = Identity::take(&args.state_dir, &checked.name, client.entropy().draw())?;
     let state = std::path::absolute(&args.state_dir).map_err(files)?;
     let deadline = state.join("deadline");
-    let built = Built::new(&args, &checked, &state, &deadline).await.map_err(files)?;
+    let built = Built::new(&args, &checked, &state, &identity.mark).map_err(files)?;
+    if built.docker.is_some() && built.runtimes.names().await.len() == 1 {
+        tracing::info!(
+            socket = args.docker_socket,
+            "no Docker engine answers: containers are run once one does"
+        );
+    }
     let listener = TcpListener::bind(args.listen_http).await;
     let listener =
         listener.map_err(|source| AgentError::Listen { address: args.listen_http.to_string(), source })?;
@@ -113,7 +119,7 @@ pub async fn run(
         observed: Arc::new(move || seen.observed()),
         deadline: Some(deadline.clone()),
     };
-    let host = host(&args, &checked, &state, &built.runtimes, &identity, address.port(), &clock);
+    let host = host(&args, &checked, &state, &identity, address.port(), &clock);
     let parts = parts(&args, &checked, &built, &informers, &client, &clock);
     let good_until = read_deadline(&deadline).unwrap_or(BootTime(0));
     let supervisor =
@@ -128,7 +134,8 @@ pub async fn run(
     // Only who stops its replicas takes no more of them; otherwise the next agent of this host goes on.
     let ends = args.on_shutdown == OnShutdown::Stop;
     let leaving = if ends { stop.clone() } else { CancellationToken::new() };
-    let registrar = Registrar { client, host, state, clock, metrics: built.metrics.clone() };
+    let (runtimes, metrics) = (built.runtimes.clone(), built.metrics.clone());
+    let registrar = Registrar { client, host, runtimes, state, clock, metrics };
     tasks.spawn(registrar.run(lease, registered, leaving, background.clone()));
     let http = background.clone();
     tasks.spawn(async move {
@@ -214,25 +221,25 @@ impl Built {
         }
     }
 
-    async fn new(args: &RunArgs, checked: &Checked, state: &Path, deadline: &Path) -> std::io::Result<Self> {
+    fn new(args: &RunArgs, checked: &Checked, state: &Path, mark: &str) -> std::io::Result<Self> {
+        // By the mark of the state folder: agents of one name may share a host, and whose group it is decides who ends what is in it.
+        let parent = args.cgroup_parent.join(&checked.name).join(mark);
         let hierarchy = match args.cgroups {
-            Cgroups::Auto => {
-                Hierarchy::detect(Path::new("/sys/fs/cgroup"), &args.cgroup_parent.join(&checked.name))
-            }
+            Cgroups::Auto => Hierarchy::detect(Path::new("/sys/fs/cgroup"), &parent),
             Cgroups::None => Hierarchy::None,
         };
         let cgroups = hierarchy.name();
         let processes = ProcessRuntime::new(ProcessSettings {
             runs: state.join("runs"),
-            deadline: deadline.to_owned(),
+            deadline: state.join("deadline"),
             hierarchy,
-            open_files: (args.open_files_max > 0).then_some(args.open_files_max),
+            open_files: open_files(args),
             log_bytes: args.log_bytes_max,
             log_files: args.log_files_max,
             // Not by its path: that may be another version by now.
             program: PathBuf::from("/proc/self/exe"),
         })?;
-        let docker = docker(args, checked).await;
+        let docker = docker(args, checked, mark)?;
         let as_runtime = docker.clone().map(|docker| docker as Arc<dyn Runtime>);
         let runtimes = Runtimes { process: Arc::new(processes.clone()), docker: as_runtime };
         let token = args.http_token_file.as_ref().map(std::fs::read_to_string).transpose()?;
@@ -255,27 +262,30 @@ impl Built {
     }
 }
 
-async fn docker(args: &RunArgs, checked: &Checked) -> Option<Arc<DockerRuntime>> {
+fn open_files(args: &RunArgs) -> Option<u64> {
+    (args.open_files_max > 0).then_some(args.open_files_max)
+}
+
+fn docker(args: &RunArgs, checked: &Checked, mark: &str) -> std::io::Result<Option<Arc<DockerRuntime>>> {
     if args.docker_socket.is_empty() {
-        return None;
+        return Ok(None);
     }
-    let connected =
-        DockerRuntime::connect(&args.docker_socket, &checked.name, args.log_bytes_max, args.log_files_max)
-            .await;
-    match connected {
-        Ok(docker) => Some(Arc::new(docker)),
-        Err(error) => {
-            tracing::info!(socket = args.docker_socket, %error, "no Docker engine answers: containers are not run here");
-            None
-        }
-    }
+    let docker = DockerRuntime::new(DockerSettings {
+        socket: args.docker_socket.clone(),
+        node: checked.name.clone(),
+        mark: mark.to_owned(),
+        open_files: open_files(args),
+        log_bytes: args.log_bytes_max,
+        log_files: args.log_files_max,
+        fetch_limit: Duration::from_secs(args.artifact_seconds_max),
+    });
+    docker.map(|docker| Some(Arc::new(docker))).map_err(std::io::Error::other)
 }
 
 fn host(
     args: &RunArgs,
     checked: &Checked,
     state: &Path,
-    runtimes: &Runtimes,
     identity: &Identity,
     port: u16,
     clock: &Clock,
@@ -291,7 +301,8 @@ fn host(
             address: format!("{}:{port}", checked.host),
             boot_id: identity.boot_id.clone(),
             started: clock.now().wall,
-            runtimes: runtimes.names(),
+            // Looked at each time it is told: an engine may come and go.
+            runtimes: Vec::new(),
             os: std::env::consts::OS.to_owned(),
             arch: std::env::consts::ARCH.to_owned(),
         },
@@ -302,6 +313,7 @@ fn host(
 struct Registrar {
     client: Client,
     host: Host,
+    runtimes: Arc<Runtimes>,
     state: PathBuf,
     clock: Clock,
     metrics: Arc<AgentMetrics>,
@@ -309,7 +321,7 @@ struct Registrar {
 
 impl Registrar {
     async fn run(
-        self,
+        mut self,
         mut lease: watch::Receiver<Option<Held>>,
         registered: watch::Sender<Option<Uid>>,
         leaving: CancellationToken,
@@ -327,6 +339,7 @@ impl Registrar {
                     continue;
                 };
                 pressure = pressure.look(&self.state);
+                self.host.agent.runtimes = self.runtimes.names().await;
                 let wait = match self.register(&held, pressure, leaving.is_cancelled()).await {
                     Ok(uid) => {
                         registered.send_if_modified(|now| now.replace(uid.clone()) != Some(uid));

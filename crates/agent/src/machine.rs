@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use setpoint_types::Timestamp;
@@ -96,6 +97,13 @@ pub fn in_session(leader: &ProcessId) -> Vec<u32> {
 fn numbers() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+}
+
+/// Kills a process. Nothing happens if it is gone by itself.
+pub fn kill(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        kill_process(pid, Signal::KILL).ok();
+    }
 }
 
 /// All processes that descend from one, without it and without those that are dead already.

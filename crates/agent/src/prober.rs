@@ -13,18 +13,36 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::http_get::Getter;
 use crate::runtime::{Runtime, Task};
+use crate::supervisor::chain;
 
-/// Asks once. What is wrong comes as a sentence.
-pub async fn ask(probe: &Probe, task: &Task, runtime: &dyn Runtime) -> Result<(), String> {
+/// What came of asking. What is wrong comes as a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Well,
+    Bad(String),
+    /// Nobody could be asked: that says nothing about the replica.
+    Unasked(String),
+}
+
+/// Asks once.
+pub async fn ask(probe: &Probe, task: &Task, runtime: &dyn Runtime) -> Answer {
     let limit = Duration::from_secs(probe.timeout_seconds.max(1).into());
     if let Some(exec) = &probe.exec {
         return match runtime.exec(task, &exec.command, limit).await {
-            Ok(Some(0)) => Ok(()),
-            Ok(Some(status)) => Err(format!("the command ended with status {status}")),
-            Ok(None) => Err(format!("the command took longer than {limit:?}")),
-            Err(error) => Err(error.to_string()),
+            Ok(Some(0)) => Answer::Well,
+            Ok(Some(status)) => Answer::Bad(format!("the command ended with status {status}")),
+            Ok(None) => Answer::Bad(format!("the command took longer than {limit:?}")),
+            Err(error) if error.is_silence() => Answer::Unasked(chain(&error)),
+            Err(error) => Answer::Bad(chain(&error)),
         };
     }
+    match ask_port(probe, task, limit).await {
+        Ok(()) => Answer::Well,
+        Err(problem) => Answer::Bad(problem),
+    }
+}
+
+async fn ask_port(probe: &Probe, task: &Task, limit: Duration) -> Result<(), String> {
     let asked = async {
         if let Some(http) = &probe.http {
             let path = if http.path.is_empty() { "/" } else { &http.path };
@@ -112,7 +130,11 @@ mod tests {
             endpoints: vec![ReplicaEndpoint { name, host, port, protocol }],
             fence_grace: None,
         };
-        ask(&probe, &task, &runtime.expect("a runtime")).await
+        match ask(&probe, &task, &runtime.expect("a runtime")).await {
+            Answer::Well => Ok(()),
+            Answer::Bad(problem) => Err(problem),
+            Answer::Unasked(problem) => panic!("not asked: {problem}"),
+        }
     }
 
     fn http(port: &str, path: &str) -> Probe {

@@ -24,6 +24,8 @@ enum Deed {
     Pass(u16),
     Renew(u8),
     Lose,
+    /// One of the probes under way cannot be asked.
+    Unask,
     Stop,
     /// The agent dies; what it had begun to start was started, or not.
     Crash {
@@ -38,6 +40,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         4 => (0..40_000u16).prop_map(Deed::Pass),
         2 => (1..60u8).prop_map(Deed::Renew),
         1 => Just(Deed::Lose),
+        1 => Just(Deed::Unask),
         1 => Just(Deed::Stop),
         2 => any::<bool>().prop_map(|started| Deed::Crash { started }),
     ]
@@ -180,7 +183,9 @@ impl World {
     fn pass(&mut self, ms: u64) {
         self.now.boot.0 += ms;
         self.now.wall.0 += ms;
-        self.step(Input::Tick);
+        if self.life.wake_at(self.now).is_some_and(|at| at <= self.now.boot) {
+            self.step(Input::Tick);
+        }
     }
 
     fn crash(&mut self, started: bool) {
@@ -216,6 +221,12 @@ impl World {
             Deed::Lose => {
                 self.grant = Grant::Lost;
                 self.step(Input::Grant(self.grant));
+            }
+            Deed::Unask => {
+                let asked = self.under_way.iter().position(|(effect, _)| matches!(effect, Effect::Probe(_)));
+                if let Some((Effect::Probe(kind), number)) = asked.map(|at| self.under_way.remove(at)) {
+                    self.step(Input::Unasked { number, kind, message: String::new() });
+                }
             }
             Deed::Stop => self.step(Input::Want(Want::Stop)),
             Deed::Crash { started } => self.crash(started),

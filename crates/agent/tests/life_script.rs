@@ -10,7 +10,7 @@
 //! | `lease SECONDS`, `lost` | how much longer the lease is good; it is another one |
 //! | `fetched [PROBLEM]`, `started [PROBLEM]` | what came of it |
 //! | `exit CODE`, `signal NUMBER`, `end CAUSE` | the run has ended |
-//! | `ok KIND`, `bad KIND` | a probe's answer |
+//! | `ok KIND`, `bad KIND`, `unasked KIND` | a probe's answer; there was nobody to ask |
 //! | `prestopped` | the command is over |
 //! | `pass SECONDS` | lets time pass, in steps no longer than asked for |
 //! | `crash RUNNING\|ENDED\|NEVER` | the agent ends and another takes up what it finds |
@@ -121,7 +121,10 @@ impl Script {
                 boot: self.now.boot.after(step),
                 wall: Timestamp(self.now.wall.0 + u64::try_from(step.as_millis()).expect("short")),
             };
-            shown += &self.step(Input::Tick);
+            // As the supervisor does: nobody steps a life that did not ask for it.
+            if self.life.wake_at(self.now).is_some_and(|at| at <= self.now.boot) {
+                shown += &self.step(Input::Tick);
+            }
             if self.now.boot >= end {
                 return shown;
             }
@@ -207,6 +210,9 @@ impl Runner for Script {
                     Input::Probed { number, kind: kind(probe)?, ok: false, message: "no answer".into() };
                 self.step(input)
             }
+            ("unasked", [probe]) => {
+                self.step(Input::Unasked { number, kind: kind(probe)?, message: "nobody is there".into() })
+            }
             ("prestopped", []) => self.step(Input::PreStopped { number }),
             ("pass", [seconds]) => self.pass(seconds.parse()?),
             ("crash", [found]) => {
@@ -248,6 +254,7 @@ scripts! {
     exclusive
     fetching
     probes
+    settling
     stopping
 }
 

@@ -1,5 +1,5 @@
 //! Real processes, by real shims: what they write, how they end, and that nothing of them is left. Each with the control groups of this
-//! machine and without any.
+//! machine, with a tree of version 2 if the machine has one beside its others, and without any.
 
 // What a test was not able to try, or saw when it failed, is said to whoever runs it.
 #![allow(clippy::print_stdout)]
@@ -22,19 +22,33 @@ struct Bench {
     folder: tempfile::TempDir,
     runtime: ProcessRuntime,
     hierarchy: Hierarchy,
+    mount: PathBuf,
     parent: PathBuf,
+}
+
+/// Where this machine has its control groups.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Where a real tree of version 2 is mounted.
+fn version_2() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    mounts.find(|words| words.get(2) == Some(&"cgroup2")).map(|words| PathBuf::from(words[1]))
 }
 
 impl Bench {
     fn new(name: &str, with_groups: bool) -> Self {
+        Self::at(name, with_groups.then_some(Path::new(CGROUPS)))
+    }
+
+    /// With the control groups that are mounted there.
+    fn at(name: &str, mount: Option<&Path>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let parent = PathBuf::from(format!("setpoint-test-{}-{name}", std::process::id()));
-        let hierarchy = match with_groups {
-            true => Hierarchy::detect(Path::new("/sys/fs/cgroup"), &parent),
-            false => Hierarchy::None,
-        };
+        let hierarchy = mount.map_or(Hierarchy::None, |mount| Hierarchy::detect(mount, &parent));
+        let mount = mount.unwrap_or(Path::new(CGROUPS)).to_owned();
         let runtime = Self::runtime(folder.path(), &hierarchy);
-        Self { folder, runtime, hierarchy, parent }
+        Self { folder, runtime, hierarchy, mount, parent }
     }
 
     fn runtime(folder: &Path, hierarchy: &Hierarchy) -> ProcessRuntime {
@@ -108,9 +122,8 @@ impl Drop for Bench {
             group.kill_all();
             group.remove();
         }
-        let mount = Path::new("/sys/fs/cgroup");
         for tree in ["", "memory", "cpu", "pids", "unified"] {
-            std::fs::remove_dir(mount.join(tree).join(&self.parent)).ok();
+            std::fs::remove_dir(self.mount.join(tree).join(&self.parent)).ok();
         }
     }
 }
@@ -126,10 +139,13 @@ fn is_there(pid: &str) -> bool {
 
 /// Runs a check with and without control groups.
 async fn each<F: Future<Output = ()>>(name: &str, check: impl Fn(Bench) -> F) {
-    for with_groups in [false, true] {
-        let bench = Bench::new(name, with_groups);
-        if with_groups && bench.hierarchy == Hierarchy::None {
-            println!("SKIPPED: {name} with control groups, which this machine does not give");
+    let beside = version_2().filter(|mount| mount != Path::new(CGROUPS));
+    for mount in [None, Some(PathBuf::from(CGROUPS))].into_iter().chain(beside.map(Some)) {
+        let bench = Bench::at(name, mount.as_deref());
+        if let Some(mount) = mount
+            && bench.hierarchy == Hierarchy::None
+        {
+            println!("SKIPPED: {name} with the control groups of {}, which we may not use", mount.display());
             continue;
         }
         check(bench).await;
@@ -357,4 +373,50 @@ async fn a_shim_is_small() {
     let kilobytes: u64 = about("RssAnon:").trim_end_matches("kB").trim().parse().expect("a number");
     assert!(kilobytes < 2048, "{kilobytes} KiB of its own");
     println!("a shim has {kilobytes} KiB of its own");
+}
+
+#[tokio::test]
+async fn the_limits_of_a_version_2_tree_are_the_kernels_and_what_is_frozen_can_be_ended() {
+    let Some(mount) = version_2() else {
+        println!("SKIPPED: no tree of version 2 is mounted");
+        return;
+    };
+    let bench = Bench::at("v2", Some(&mount));
+    if bench.hierarchy == Hierarchy::None {
+        println!("SKIPPED: the tree at {} is not ours to write", mount.display());
+        return;
+    }
+    assert_eq!(bench.hierarchy.name(), "v2");
+    let mut task = bench.task("echo $$ > up; sleep 1000");
+    task.limits = Limits {
+        memory_bytes: Some(32 << 20),
+        cpu_milli: Some(500),
+        cpu_reserved_milli: Some(250),
+        pids: Some(20),
+    };
+    bench.runtime.start(&task).await.expect("started");
+    let pid = bench.written("up").await;
+    let group = mount.join(&bench.parent).join(task.run.to_string());
+    let read = |file: &str| std::fs::read_to_string(group.join(file)).expect("a file of the kernel");
+    assert!(read("cgroup.procs").lines().any(|line| line == pid.trim()), "it is not in its group");
+    let given = std::fs::read_to_string(mount.join("cgroup.controllers")).expect("the controllers");
+    for (controller, file, wanted) in [
+        ("memory", "memory.max", "33554432"),
+        ("memory", "memory.oom.group", "1"),
+        ("cpu", "cpu.max", "50000 100000"),
+        ("cpu", "cpu.weight", "25"),
+        ("pids", "pids.max", "20"),
+    ] {
+        if given.split_ascii_whitespace().any(|it| it == controller) {
+            assert_eq!(read(file).trim(), wanted, "{file}");
+        } else {
+            println!("SKIPPED: {file}: this tree does not have the controller {controller}");
+        }
+    }
+    // What is frozen does not hear; killed it is all the same, with all that is in the group.
+    std::fs::write(group.join("cgroup.freeze"), "1").expect("frozen");
+    bench.runtime.order(&task.run, Order::Kill).await.expect("told");
+    assert_eq!(bench.end(&task).await.signal, Some(9));
+    assert!(!is_there(&pid), "it is alive");
+    assert!(!group.exists(), "the group is left");
 }

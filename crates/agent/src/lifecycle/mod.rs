@@ -58,6 +58,12 @@ pub enum Input {
         ok: bool,
         message: String,
     },
+    /// A probe could not be asked, which says nothing about the run.
+    Unasked {
+        number: u32,
+        kind: ProbeKind,
+        message: String,
+    },
     /// The command before the stop is over, whatever came of it.
     PreStopped {
         number: u32,
@@ -108,6 +114,9 @@ const LAST_CHANCE: Duration = Duration::from_secs(2);
 /// Between two kills of what does not go.
 const KILL_AGAIN: Duration = Duration::from_secs(5);
 
+/// The longest that something has to last before it serves again: what fails at its start has failed by then.
+const SETTLE_MAX: Duration = Duration::from_secs(30);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     New { asked: bool },
@@ -157,7 +166,10 @@ impl Life {
         let mut life = Self { rules, memory, want: Want::Run, grant, state: State::Over };
         life.state = match (life.memory.over, found) {
             (Some(_), _) => State::Over,
-            (None, Found::Running { .. }) => State::Running(Box::new(Probing::new(&life.rules, now.boot))),
+            (None, Found::Running { started }) => {
+                let lasted = Duration::from_millis(now.wall.0.saturating_sub(started.0));
+                State::Running(Box::new(life.probing(lasted, now)))
+            }
             (None, Found::Ended(_)) if life.memory.ended == life.memory.number => {
                 let wait = life.rules.wait(life.memory.in_a_row.saturating_sub(1));
                 State::Waiting { until: now.boot.after(wait) }
@@ -208,10 +220,16 @@ impl Life {
             }
             Input::Fetched(result) => self.fetched(result, now),
             Input::Started { number, result } => self.started(number, result, now),
-            Input::Ended { number, ended } => {
+            Input::Ended { number, mut ended } => {
                 if self.run() == Some(number) {
                     let why = match &self.state {
-                        State::Stopping(stopping) => Some((stopping.why, stopping.message.clone())),
+                        State::Stopping(stopping) => {
+                            // Not everything that runs it knows who sent the signal.
+                            if stopping.phase == Phase::Killed && ended.killed_by_a_signal() {
+                                ended.cause = Cause::Killed;
+                            }
+                            Some((stopping.why, stopping.message.clone()))
+                        }
                         _ => None,
                     };
                     self.ended(&ended, why, now);
@@ -222,6 +240,13 @@ impl Life {
                     && self.memory.number == number
                 {
                     probing.answer(kind, ok, message, now.boot);
+                }
+            }
+            Input::Unasked { number, kind, message } => {
+                if let State::Running(probing) = &mut self.state
+                    && self.memory.number == number
+                {
+                    probing.unasked(kind, message, now.boot);
                 }
             }
             Input::PreStopped { number } => {
@@ -249,12 +274,14 @@ impl Life {
             // Without the lease there is nothing to wake for; it comes as an input.
             State::Waiting { until } => self.may_begin(now).then_some(*until),
         };
+        // Past or not: what is due is done by the step that it is woken for. A start that is under way is waited for first.
+        let is_running = matches!(self.state, State::Running(_));
         let fence = match self.grant {
-            Grant::Until(until) if self.rules.exclusive && until > now.boot => Some(until),
+            Grant::Until(until) if self.rules.exclusive && (is_running || until > now.boot) => Some(until),
             _ => None,
         };
-        let is_ending = matches!(self.state, State::Stopping(_));
-        let deadline = self.rules.deadline.filter(|deadline| !is_ending && *deadline > now.wall);
+        let ends_later = matches!(self.state, State::Stopping(_) | State::Starting);
+        let deadline = self.rules.deadline.filter(|deadline| !ends_later || *deadline > now.wall);
         let deadline = deadline
             .map(|deadline| now.boot.after(Duration::from_millis(deadline.0.saturating_sub(now.wall.0))));
         if self.is_over() { None } else { own.into_iter().chain(fence).chain(deadline).min() }
@@ -284,6 +311,7 @@ impl Life {
                 effects.push(Effect::Start(self.memory.number));
             }
             State::Running(probing) => {
+                probing.settle(now.boot);
                 if let Some((kind, message)) = probing.is_dead() {
                     let message = format!("the {kind} probe failed: {message}");
                     self.end(Why::Probe, &message, now, effects);
@@ -391,7 +419,7 @@ impl Life {
         }
         match result {
             Ok(()) => {
-                self.state = State::Running(Box::new(Probing::new(&self.rules, now.boot)));
+                self.state = State::Running(Box::new(self.probing(Duration::ZERO, now)));
             }
             Err(message) => {
                 let (started, ended) = (now.wall, now.wall);
@@ -399,6 +427,16 @@ impl Life {
                 self.ended(&ended, None, now);
             }
         }
+    }
+
+    /// The probes of a run that has lasted so long. One that ended shortly before has to last as long as it was kept waiting before it
+    /// counts as serving, unless a probe can tell: else it would be used, for a moment, each time it is about to fail again.
+    fn probing(&self, lasted: Duration, now: Now) -> Probing {
+        let settle = match (self.memory.in_a_row.checked_sub(1), self.rules.readiness) {
+            (Some(in_a_row), None) => self.rules.wait(in_a_row).min(SETTLE_MAX).saturating_sub(lasted),
+            _ => Duration::ZERO,
+        };
+        Probing::new(&self.rules, settle, now.boot)
     }
 
     /// Nothing of the newest run is alive: is it started again?

@@ -1,6 +1,7 @@
 //! The probes of one run: which one is to be asked when, and what their answers in a row mean.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::rules::{Rhythm, Rules};
 use crate::machine::BootTime;
@@ -29,6 +30,16 @@ pub struct Probing {
     startup: Option<Series>,
     liveness: Option<Series>,
     readiness: Option<Series>,
+    settling: Settling,
+}
+
+/// Whether it has run for long enough to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settling {
+    /// So long from when it has come up.
+    For(Duration),
+    Until(BootTime),
+    Done,
 }
 
 /// The answers to one question.
@@ -70,14 +81,32 @@ impl Series {
 }
 
 impl Probing {
-    /// Of a run that begins, or is found running, now.
-    pub fn new(rules: &Rules, start: BootTime) -> Self {
+    /// Of a run that begins, or is found running, now, and that has to last for `settle` before it may be used.
+    pub fn new(rules: &Rules, settle: Duration, start: BootTime) -> Self {
         let series = |rhythm: Option<Rhythm>| rhythm.map(|rhythm| Series::new(rhythm, start));
         Self {
             startup: series(rules.startup),
             liveness: series(rules.liveness),
             readiness: series(rules.readiness),
+            settling: if settle.is_zero() { Settling::Done } else { Settling::For(settle) },
         }
+    }
+
+    /// Takes note of the time.
+    pub fn settle(&mut self, now: BootTime) {
+        if let Settling::For(time) = self.settling
+            && self.is_started()
+        {
+            self.settling = Settling::Until(now.after(time));
+        }
+        if matches!(self.settling, Settling::Until(at) if at <= now) {
+            self.settling = Settling::Done;
+        }
+    }
+
+    /// It runs, and has to go on doing so for a while before it may be used.
+    pub fn is_settling(&self) -> bool {
+        self.settling != Settling::Done
     }
 
     fn series(&self, kind: ProbeKind) -> Option<&Series> {
@@ -122,12 +151,25 @@ impl Probing {
     /// When a question is due next; none while all that are due are asked.
     pub fn next(&self) -> Option<BootTime> {
         let waiting = self.active().iter().filter_map(|kind| self.series(*kind)).filter(|it| !it.asked);
-        waiting.map(|series| series.next).min()
+        let settled = match self.settling {
+            Settling::Until(at) => Some(at),
+            Settling::For(_) | Settling::Done => None,
+        };
+        waiting.map(|series| series.next).chain(settled).min()
     }
 
     pub fn answer(&mut self, kind: ProbeKind, ok: bool, message: String, now: BootTime) {
         if let Some(series) = self.series_mut(kind) {
             series.answer(ok, message, now);
+        }
+    }
+
+    /// Asked again later, as if nobody had asked now.
+    pub fn unasked(&mut self, kind: ProbeKind, message: String, now: BootTime) {
+        if let Some(series) = self.series_mut(kind) {
+            series.asked = false;
+            series.next = now.after(series.rhythm.period);
+            series.message = message;
         }
     }
 
@@ -146,7 +188,8 @@ impl Probing {
 
     /// It may be used.
     pub fn is_ready(&self) -> bool {
-        self.is_started() && self.readiness.as_ref().is_none_or(|series| series.verdict == Some(true))
+        let is_ready = self.readiness.as_ref().is_none_or(|series| series.verdict == Some(true));
+        self.is_started() && !self.is_settling() && is_ready
     }
 
     /// What the last answer of the probe that is waited for said.

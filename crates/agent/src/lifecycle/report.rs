@@ -46,6 +46,8 @@ impl Life {
                 let complaint = probing.complaint().to_owned();
                 match (report.started, report.ready) {
                     (_, true) => report.stage = Stage::Serving,
+                    // Still the same trouble: only if it lasts is it over.
+                    (true, false) if probing.is_settling() => report.blocked = Some(self.settling()),
                     (true, false) => report.blocked = Some((PendingReason::NotReady, complaint)),
                     (false, false) => report.blocked = Some((PendingReason::Starting, complaint)),
                 }
@@ -68,6 +70,12 @@ impl Life {
             report.stage = Stage::Stopping;
         }
         report
+    }
+
+    /// It runs again, and is not trusted yet.
+    fn settling(&self) -> (PendingReason, String) {
+        let (reason, message) = self.waiting();
+        (reason, format!("{message}; it runs again, and serves if it goes on"))
     }
 
     /// Before the first start it starts; after that it starts again, because something was wrong.

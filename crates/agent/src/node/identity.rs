@@ -16,6 +16,8 @@ pub struct Identity {
     /// As whom the lease is held.
     pub holder: String,
     pub boot_id: String,
+    /// Tells this state folder from all others. What the agent leaves on the host carries it.
+    pub mark: String,
     /// Held as long as the process lives.
     _lock: File,
 }
@@ -63,7 +65,7 @@ impl Identity {
         let start: String = boot_id.chars().take(8).collect();
         // The server takes names of holders up to 253 bytes; which node it is says the lease.
         let node: String = node.chars().take(200).collect();
-        Ok(Self { holder: format!("{node}-{instance}-{start}"), boot_id, _lock: lock })
+        Ok(Self { holder: format!("{node}-{instance}-{start}"), boot_id, mark: instance, _lock: lock })
     }
 }
 

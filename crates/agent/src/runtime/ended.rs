@@ -14,6 +14,13 @@ pub struct Ended {
     pub ended: Timestamp,
 }
 
+impl Ended {
+    /// By SIGKILL, of whoever.
+    pub fn killed_by_a_signal(&self) -> bool {
+        self.cause == Cause::Itself && self.signal == Some(9)
+    }
+}
+
 /// What ended a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {

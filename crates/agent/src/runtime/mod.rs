@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use ended::{Cause, Ended, Order};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt};
 use serde::{Deserialize, Serialize};
 use setpoint_types::kinds::ReplicaEndpoint;
 use setpoint_types::{Timestamp, Uid};
@@ -88,7 +88,21 @@ pub enum RuntimeError {
         #[source]
         source: io::Error,
     },
-    #[error("the Docker engine refused to {what} {run}")]
+    #[error(
+        "no Docker engine answers at {socket}: start it, or give the agent of this node another --docker-socket"
+    )]
+    NoEngine {
+        socket: String,
+        #[source]
+        source: Box<bollard::errors::Error>,
+    },
+    #[error("the image {image} cannot be fetched: check its name, or load it into the engine of this node")]
+    Image {
+        image: String,
+        #[source]
+        source: Box<bollard::errors::Error>,
+    },
+    #[error("the Docker engine did not {what} {run}")]
     Docker {
         what: &'static str,
         run: RunId,
@@ -99,6 +113,21 @@ pub enum RuntimeError {
     Missing(&'static str),
 }
 
+impl RuntimeError {
+    /// It says nothing about the run: the engine is not there, or the run is not.
+    pub fn is_silence(&self) -> bool {
+        use bollard::errors::Error;
+        match self {
+            Self::NoEngine { .. } => true,
+            Self::Docker { source, .. } => match **source {
+                Error::DockerResponseServerError { status_code, .. } => matches!(status_code, 404 | 409),
+                _ => true,
+            },
+            Self::Files { .. } | Self::Image { .. } | Self::Missing(_) => false,
+        }
+    }
+}
+
 /// What starts replicas and ends them.
 ///
 /// **Guarantees**
@@ -107,6 +136,11 @@ pub enum RuntimeError {
 ///
 /// **Assumes** that a run is found before it is started by an agent that did not give it its number itself.
 pub trait Runtime: Send + Sync {
+    /// Whether it can be used now.
+    fn answers(&self) -> BoxFuture<'_, bool> {
+        std::future::ready(true).boxed()
+    }
+
     /// Gets what a run needs besides its artifacts.
     fn prepare<'a>(&'a self, task: &'a Task) -> BoxFuture<'a, Result<(), RuntimeError>>;
 
@@ -140,7 +174,7 @@ pub trait Runtime: Send + Sync {
 /// The runtimes of a node.
 pub struct Runtimes {
     pub process: Arc<dyn Runtime>,
-    /// None where no engine answers.
+    /// None where containers are not to be run. The engine may come and go.
     pub docker: Option<Arc<dyn Runtime>>,
 }
 
@@ -154,19 +188,23 @@ impl Runtimes {
         std::iter::once(&self.process).chain(&self.docker)
     }
 
-    /// As the Node object names them.
-    pub fn names(&self) -> Vec<String> {
-        let docker = self.docker.as_ref().map(|_| "docker".to_owned());
+    /// Those that can be used now, as the Node object names them.
+    pub async fn names(&self) -> Vec<String> {
+        let docker = match &self.docker {
+            Some(docker) => docker.answers().await.then(|| "docker".to_owned()),
+            None => None,
+        };
         std::iter::once("process".to_owned()).chain(docker).collect()
     }
 
-    /// All runs of which something is left. A runtime that does not answer is left out: what it has is found later.
-    pub async fn runs(&self) -> Vec<RunId> {
+    /// All runs of which something is left, each with who has it. A runtime that does not answer is left out: what it has is found
+    /// when it does.
+    pub async fn runs(&self) -> Vec<(Arc<dyn Runtime>, RunId)> {
         let mut runs = Vec::new();
         for runtime in self.all() {
             match runtime.runs().await {
-                Ok(found) => runs.extend(found),
-                Err(error) => tracing::error!(%error, "a runtime does not tell what it runs"),
+                Ok(found) => runs.extend(found.into_iter().map(|run| (runtime.clone(), run))),
+                Err(error) => tracing::debug!(%error, "a runtime does not tell what it runs"),
             }
         }
         runs

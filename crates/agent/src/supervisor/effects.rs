@@ -5,13 +5,20 @@ use std::time::Duration;
 
 use setpoint_types::Uid;
 use setpoint_types::kinds::Artifact;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::{Event, Parts, Supervisor, TRY_AGAIN, chain};
+use super::{Event, Stray, Supervisor, TRY_AGAIN, chain};
 use crate::artifact::Fetcher;
 use crate::lifecycle::{Effect, Input, ProbeKind};
-use crate::prober;
-use crate::runtime::{Order, RunId, Runtime, RuntimeError, Runtimes, Task};
+use crate::prober::{self, Answer};
+use crate::record::Records;
+use crate::runtime::{Order, RunId, Runtime, RuntimeError, Task};
+
+/// How long what was killed may take to go before it is killed again.
+const KILL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between attempts to take away what nobody waits for.
+const FORGET_AGAIN: Duration = Duration::from_secs(10);
 
 pub(super) fn perform(supervisor: &mut Supervisor, uid: &Uid, effect: Effect) {
     let Some(ward) = supervisor.wards.get(uid) else { return };
@@ -44,7 +51,7 @@ pub(super) fn perform(supervisor: &mut Supervisor, uid: &Uid, effect: Effect) {
                 let metrics = parts.metrics.clone();
                 supervisor.tasks.spawn(async move {
                     let answer = prober::ask(&probe, &task, &*runtime).await;
-                    if answer.is_err() {
+                    if matches!(answer, Answer::Bad(_)) {
                         metrics.probe_failures.inc();
                     }
                     probed(uid, number, kind, answer)
@@ -89,9 +96,13 @@ async fn start(runtime: Arc<dyn Runtime>, uid: Uid, task: Task, number: u32) -> 
     Event::Happened { uid, input: Input::Started { number, result } }
 }
 
-fn probed(uid: Uid, number: u32, kind: ProbeKind, answer: Result<(), String>) -> Event {
-    let (ok, message) = (answer.is_ok(), answer.err().unwrap_or_default());
-    Event::Happened { uid, input: Input::Probed { number, kind, ok, message } }
+fn probed(uid: Uid, number: u32, kind: ProbeKind, answer: Answer) -> Event {
+    let input = match answer {
+        Answer::Well => Input::Probed { number, kind, ok: true, message: String::new() },
+        Answer::Bad(message) => Input::Probed { number, kind, ok: false, message },
+        Answer::Unasked(message) => Input::Unasked { number, kind, message },
+    };
+    Event::Happened { uid, input }
 }
 
 fn order(supervisor: &mut Supervisor, runtime: Arc<dyn Runtime>, run: RunId, order: Order) {
@@ -111,11 +122,15 @@ impl Supervisor {
         let Some(runtime) = self.parts.runtimes.of(ward.record.spec.template.image.is_some()) else { return };
         let uid = uid.clone();
         self.tasks.spawn(async move {
+            let mut said = false;
             loop {
                 match runtime.wait(&run).await {
                     Ok(ended) => return Event::Happened { uid, input: Input::Ended { number, ended } },
                     Err(error) => {
-                        tracing::error!(%run, error = %chain(&error), "a run cannot be watched over");
+                        // Once: an engine may be gone for long.
+                        if !std::mem::replace(&mut said, true) {
+                            tracing::error!(%run, error = %chain(&error), "a run cannot be watched over: trying again");
+                        }
                         sleep(TRY_AGAIN).await;
                     }
                 }
@@ -124,33 +139,55 @@ impl Supervisor {
     }
 }
 
-/// Ends runs that no record tells of, and takes away what is left of them.
-pub(super) async fn clear(runtimes: Arc<Runtimes>, uid: Uid, runs: Vec<RunId>) -> Event {
-    for run in runs {
+/// Ends runs that no record tells of, and takes away what is left of them. Not done before that is done: nobody may be started in
+/// their place.
+pub(super) async fn clear(uid: Uid, strays: Vec<Stray>) -> Event {
+    for (runtime, run) in strays {
         tracing::warn!(%run, "something runs that nobody knows of, and that the server does not want: ending it");
-        for runtime in runtimes.all() {
+        let mut said = false;
+        loop {
+            // Whether it hears is seen from whether it ends.
             runtime.order(&run, Order::Kill).await.ok();
-            runtime.wait(&run).await.ok();
-            if let Err(error) = runtime.remove(&run).await {
-                tracing::error!(%run, error = %chain(&error), "what is left of a run cannot be removed");
+            let ended = timeout(KILL_PATIENCE, async {
+                runtime.wait(&run).await?;
+                runtime.remove(&run).await
+            });
+            match ended.await {
+                Ok(Ok(())) => break,
+                Ok(Err(error)) if !said => {
+                    tracing::error!(%run, error = %chain(&error), "what is left of a run cannot be removed: trying again");
+                    said = true;
+                }
+                _ => {}
             }
+            sleep(TRY_AGAIN).await;
         }
     }
     Event::Cleared { uid }
 }
 
 /// Takes away what an ended replica left.
-pub(super) async fn forget(parts: Parts, uid: Uid, runs: Vec<RunId>) -> Event {
-    // The record goes last: while it is there, the rest is found.
+pub(super) async fn forget(
+    records: Records,
+    runtime: Option<Arc<dyn Runtime>>,
+    uid: Uid,
+    runs: Vec<RunId>,
+) -> Event {
+    let mut said = false;
     for run in runs {
-        for runtime in parts.runtimes.all() {
-            if let Err(error) = runtime.remove(&run).await {
-                tracing::warn!(%run, error = %chain(&error), "what is left of a run cannot be removed");
+        while let Some(Err(error)) = match &runtime {
+            Some(runtime) => Some(runtime.remove(&run).await),
+            None => None,
+        } {
+            if !std::mem::replace(&mut said, true) {
+                tracing::warn!(%run, error = %chain(&error), "what is left of a run cannot be removed: trying again");
             }
+            sleep(FORGET_AGAIN).await;
         }
     }
-    if let Err(error) = parts.records.remove(&uid) {
+    // The record goes last: while it is there, the rest is found.
+    if let Err(error) = records.remove(&uid) {
         tracing::warn!(%uid, %error, "a record cannot be removed");
     }
-    Event::Nothing
+    Event::Forgotten { uid }
 }

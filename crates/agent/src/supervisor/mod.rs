@@ -2,10 +2,12 @@
 //! host, steps each replica's life, writes down what has to survive, and only then does what the life says.
 //!
 //! - [`ward`]: one replica; [`wishes`]: what the server wants; [`effects`]: doing what a life says; [`push`]: telling the server
+//! - [`adopt`]: what an agent before this one left, and what runs that no record tells of
 //!
 //! Nothing here waits: whatever takes time is a task whose result comes back to the loop. There is one task per effect of a replica,
 //! and each replica has few.
 
+mod adopt;
 mod effects;
 pub mod push;
 mod ward;
@@ -29,12 +31,12 @@ use self::ward::{Push, Told, Ward};
 use self::wishes::Answer;
 use crate::artifact::Fetcher;
 use crate::clock::Clock;
-use crate::lifecycle::{Grant, Input, Life, Rules, Want};
+use crate::lifecycle::{Grant, Input, Want};
 use crate::machine::BootTime;
 use crate::metrics::AgentMetrics;
 use crate::node::hold::Held;
 use crate::record::{Record, Records};
-use crate::runtime::{Found, RunId, Runtimes};
+use crate::runtime::{Found, RunId, Runtime, Runtimes};
 
 /// What the supervisor works with.
 #[derive(Clone)]
@@ -80,12 +82,26 @@ enum Event {
         uid: Uid,
         answer: Answer,
     },
+    /// What became of a run of before is known at last.
+    Settled {
+        uid: Uid,
+        found: Found,
+    },
+    /// All runs of which something is left.
+    Runs(Vec<Stray>),
     /// Runs that nobody knew of are gone.
     Cleared {
         uid: Uid,
     },
+    /// Nothing is left of an ended replica.
+    Forgotten {
+        uid: Uid,
+    },
     Nothing,
 }
+
+/// A run, and who has it.
+type Stray = (Arc<dyn Runtime>, RunId);
 
 /// The supervisor of a node.
 pub struct Supervisor {
@@ -96,87 +112,23 @@ pub struct Supervisor {
     /// Of the Node object; none before it is registered.
     registered: watch::Receiver<Option<Uid>>,
     moved: Arc<Notify>,
+    /// Replicas of before of which it is not known yet what became of them.
+    unsettled: BTreeMap<Uid, Record>,
     /// Replicas of which something runs that no record tells of.
-    strays: BTreeMap<Uid, Vec<RunId>>,
+    strays: BTreeMap<Uid, Vec<Stray>>,
     clearing: BTreeSet<Uid>,
+    /// What they left is being taken away.
+    forgetting: BTreeSet<Uid>,
+    /// The runtimes are being asked what they have.
+    counting: bool,
+    /// Until when the lease of the agent before was good.
+    good_until: BootTime,
     looked: Option<BootTime>,
     /// Everything is to end here.
     ending: bool,
 }
 
 impl Supervisor {
-    /// Takes up what an agent before this one left.
-    pub async fn resume(
-        parts: Parts,
-        lease: watch::Receiver<Option<Held>>,
-        registered: watch::Receiver<Option<Uid>>,
-        good_until: BootTime,
-    ) -> std::io::Result<Self> {
-        let (records, damaged) = parts.records.load()?;
-        for damaged in damaged {
-            tracing::error!(error = %damaged, cause = %damaged.source, "a record is left alone");
-        }
-        let mut strays: BTreeMap<Uid, Vec<RunId>> = BTreeMap::new();
-        for run in parts.runtimes.runs().await {
-            if !records.iter().any(|record| record.uid == run.replica) {
-                strays.entry(run.replica.clone()).or_default().push(run);
-            }
-        }
-        let mut supervisor = Self {
-            wards: BTreeMap::new(),
-            tasks: JoinSet::new(),
-            lease,
-            registered,
-            moved: Arc::default(),
-            strays,
-            clearing: BTreeSet::new(),
-            looked: None,
-            ending: false,
-            parts,
-        };
-        for record in records {
-            supervisor.adopt(record, good_until).await;
-        }
-        supervisor.follow();
-        Ok(supervisor)
-    }
-
-    /// One replica of before: what became of its newest run decides how it goes on.
-    async fn adopt(&mut self, record: Record, good_until: BootTime) {
-        let run = RunId { replica: record.uid.clone(), number: record.memory.number };
-        let runtime = self.parts.runtimes.of(record.spec.template.image.is_some());
-        let found = match (record.memory.number, runtime) {
-            (0, _) => Found::Never,
-            (_, Some(runtime)) => loop {
-                match runtime.find(&run).await {
-                    Ok(found) => break found,
-                    Err(error) => {
-                        // Nothing is begun before it is known what there is.
-                        tracing::error!(%run, error = %chain(&error), "it is not known what became of a run");
-                        sleep(TRY_AGAIN).await;
-                    }
-                }
-            },
-            (_, None) => Found::Never,
-        };
-        tracing::info!(namespace = record.namespace, replica = record.name, %run, ?found, "taken up");
-        let now = self.parts.clock.now();
-        let rules = Rules::of(&record.spec);
-        let is_running = matches!(found, Found::Running { .. });
-        let life = Life::resume(rules, record.memory.clone(), found, Grant::Until(good_until), now);
-        let mut ward = Ward::new(record, life);
-        ward.told.released = ward.record.released.is_some();
-        ward.told.accepted = ward.record.memory.accepted;
-        let uid = ward.uid().clone();
-        let number = ward.record.memory.number;
-        self.wards.insert(uid.clone(), ward);
-        if is_running {
-            self.parts.metrics.adopted.inc();
-            self.watch_over(&uid, number);
-        }
-        self.step(&uid, Input::Tick);
-    }
-
     fn follow(&self) {
         for_changes(&self.parts.bindings, &self.moved);
         for_changes(&self.parts.replicas, &self.moved);
@@ -188,7 +140,7 @@ impl Supervisor {
         let mut over: Option<BootTime> = None;
         loop {
             let now = self.parts.clock.now();
-            if over.is_some_and(|over| over <= now.boot || self.wards.values().all(|it| it.told.released)) {
+            if over.is_some_and(|over| over <= now.boot || self.all_released()) {
                 return;
             }
             let wake = self.next_wake().into_iter().chain(over).min();
@@ -213,6 +165,10 @@ impl Supervisor {
             }
             self.tick();
         }
+    }
+
+    fn all_released(&self) -> bool {
+        self.unsettled.is_empty() && self.wards.values().all(|ward| ward.told.released)
     }
 
     fn end_all(&mut self) {
@@ -249,6 +205,7 @@ impl Supervisor {
             self.looked = Some(now.boot);
             self.sync();
             self.forget();
+            self.count();
         }
     }
 
@@ -277,6 +234,11 @@ impl Supervisor {
             }
             Event::Told { uid, told, result } => self.was_told(&uid, told, result),
             Event::Confirmed { uid, answer } => self.confirmed(&uid, answer),
+            Event::Settled { uid, found } => self.settled(&uid, found),
+            Event::Runs(runs) => self.counted(runs),
+            Event::Forgotten { uid } => {
+                self.forgetting.remove(&uid);
+            }
             Event::Cleared { uid } => {
                 self.clearing.remove(&uid);
                 self.strays.remove(&uid);
@@ -390,7 +352,9 @@ impl Supervisor {
                 // Older ones went when the next was begun.
                 let last = ward.record.memory.number;
                 let runs = (last.saturating_sub(2).max(1)..=last).map(|number| ward.run_id(number)).collect();
-                self.tasks.spawn(effects::forget(self.parts.clone(), uid, runs));
+                let runtime = self.parts.runtimes.of(ward.record.spec.template.image.is_some());
+                self.forgetting.insert(uid.clone());
+                self.tasks.spawn(effects::forget(self.parts.records.clone(), runtime, uid, runs));
             }
         }
         self.parts.metrics.show(self.wards.values().map(|ward| ward.life.report().stage));

@@ -15,6 +15,9 @@ use crate::record::Record;
 use crate::runtime::process::cgroup::Limits;
 use crate::runtime::{RunId, Task};
 
+/// Where a process of the host finds programs.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// One replica.
 pub struct Ward {
     pub record: Record,
@@ -106,12 +109,15 @@ impl Ward {
         let template = &spec.template;
         let own = |name: &str, value: &str| (format!("SETPOINT_{name}"), value.to_owned());
         let mut env = vec![
-            ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
             own("NAMESPACE", namespace),
             own("REPLICA", name),
             own("WORKLOAD", &spec.workload),
             own("NODE", node),
         ];
+        // An image says by itself where its programs are.
+        if template.image.is_none() {
+            env.push(("PATH".to_owned(), PATH.to_owned()));
+        }
         if let Some(index) = spec.completion_index {
             env.push(own("COMPLETION_INDEX", &index.to_string()));
         }

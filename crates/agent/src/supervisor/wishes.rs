@@ -31,6 +31,10 @@ impl Supervisor {
             let replica = self.parts.replicas.read(&key).ok().flatten();
             let uid = binding.spec.replica_uid.clone();
             seen.insert(uid.clone());
+            // What there is of it is being found out.
+            if self.unsettled.contains_key(&uid) {
+                continue;
+            }
             let known = self.wards.contains_key(&uid);
             let standing = Standing { node: &node, epoch: held.fence.epoch, known };
             let verdict = judge(&binding, replica.as_ref(), standing);
@@ -41,10 +45,9 @@ impl Supervisor {
             self.confirm(&uid);
         }
         // The server has said all it wants here, and these are not among it: nobody can take them up.
-        for (uid, runs) in &self.strays {
+        for (uid, strays) in &self.strays {
             if self.clearing.insert(uid.clone()) {
-                let (uid, runs, runtimes) = (uid.clone(), runs.clone(), self.parts.runtimes.clone());
-                self.tasks.spawn(effects::clear(runtimes, uid, runs));
+                self.tasks.spawn(effects::clear(uid.clone(), strays.clone()));
             }
         }
     }
@@ -82,8 +85,9 @@ impl Supervisor {
 
     /// A new replica.
     fn take(&mut self, binding: &Typed<Binding>, replica: &Typed<Replica>, held: &Held) {
-        let taken = self.wards.values().filter(|ward| !ward.life.is_over());
-        let taken = taken.flat_map(|ward| ward.record.endpoints.iter().map(|it| it.port)).collect();
+        let taken = self.wards.values().filter(|ward| !ward.life.is_over()).map(|ward| &ward.record);
+        let taken = taken.chain(self.unsettled.values());
+        let taken = taken.flat_map(|record| record.endpoints.iter().map(|it| it.port)).collect();
         let endpoints = match ports::choose(&replica.spec.template.ports, &self.parts.host, &taken) {
             Ok(endpoints) => endpoints,
             Err(error) => {

@@ -1,5 +1,6 @@
 //! A test bed: the server's services over TCP, an agent as a process, and what they leave, which goes when the bed does.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,6 +38,10 @@ pub struct Bed {
     client: Client,
     folder: tempfile::TempDir,
     parent: String,
+    /// Of the engine; empty: no containers.
+    socket: String,
+    /// How long what an ended replica left is kept, in seconds.
+    pub keep_ended: u32,
     server: SocketAddr,
     cut: Arc<AtomicBool>,
     agent: Option<Child>,
@@ -46,22 +51,31 @@ pub struct Bed {
 
 impl Bed {
     pub async fn new(name: &str) -> Self {
-        let world = World::new();
+        Self::with(name, &format!("setpoint-test-{}-{name}", std::process::id()), "").await
+    }
+
+    /// With the control group of another one, or with containers.
+    pub async fn with(name: &str, parent: &str, socket: &str) -> Self {
+        // Other ids in each bed: beds of several tests may share an engine, and containers are called after them.
+        let mut hasher = DefaultHasher::new();
+        (name, std::process::id()).hash(&mut hasher);
+        let world = World::seeded(hasher.finish() >> 16);
         let cut = Arc::new(AtomicBool::new(false));
         let wire = world.connect(&"world".parse().expect("a host")).expect("a wire");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let server = listener.local_addr().expect("an address");
         tokio::spawn(serve(listener, wire, cut.clone()));
-        let folder = tempfile::tempdir().expect("a folder");
-        let parent = format!("setpoint-test-{}-{name}", std::process::id());
-        Self { client: world.client(), world, folder, parent, server, cut, agent: None, agents: 0 }
+        let folder = tempfile::Builder::new().prefix(name).tempdir().expect("a folder");
+        let (client, parent, socket) = (world.client(), parent.to_owned(), socket.to_owned());
+        Self { client, world, folder, parent, socket, keep_ended: 3600, server, cut, agent: None, agents: 0 }
     }
 
     pub fn start_agent(&mut self, failpoints: &str) {
         let log =
             std::fs::File::options().create(true).append(true).open(self.folder.path().join("agent.log"));
         let mut agent = Command::new(env!("CARGO_BIN_EXE_setpoint-agent"));
-        agent.args(["--name", NODE, "--zone", "a", "--lease-ttl-seconds", "6", "--docker-socket", ""]);
+        agent.args(["--name", NODE, "--zone", "a", "--lease-ttl-seconds", "6"]);
+        agent.args(["--docker-socket", &self.socket, "--keep-ended-seconds", &self.keep_ended.to_string()]);
         agent.args(["--listen-http", "127.0.0.1:0", "--endpoints", &self.server.to_string()]);
         agent.args(["--capacity", "cpu=4,memory=4Gi", "--cgroup-parent", &self.parent]);
         agent.arg("--state-dir").arg(self.state());
@@ -73,7 +87,7 @@ impl Bed {
         self.agents += 1;
     }
 
-    fn state(&self) -> PathBuf {
+    pub fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
 
@@ -117,6 +131,14 @@ impl Bed {
         Command::new("kill").arg(agent.id().to_string()).status().expect("told");
         let ended = until("the agent ends", async || agent.try_wait().expect("a child")).await;
         assert!(ended.success(), "{ended}");
+    }
+
+    /// So many replicas were taken up by agents that came back.
+    pub async fn taken_up(&self, times: usize) {
+        until("what was left is taken up", async || {
+            (self.log().matches("taken up").count() >= times).then_some(())
+        })
+        .await;
     }
 
     pub async fn agent_died(&mut self, point: &str) {
@@ -194,7 +216,7 @@ impl Bed {
         self.client.api::<Replica>().delete(name, &DeleteOptions::default()).await.expect("deleted");
     }
 
-    async fn replica(&self, name: &str) -> Typed<Replica> {
+    pub async fn replica(&self, name: &str) -> Typed<Replica> {
         self.client.api::<Replica>().get(name).await.expect("the replica")
     }
 
@@ -202,7 +224,12 @@ impl Bed {
         self.client.api::<Binding>().get(name).await.expect("the binding")
     }
 
-    async fn seen(&self, name: &str, what: &str, holds: impl Fn(&ReplicaStatus) -> bool) -> Typed<Replica> {
+    pub async fn seen(
+        &self,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&ReplicaStatus) -> bool,
+    ) -> Typed<Replica> {
         let found = async || {
             let replica = self.replica(name).await;
             replica.status.as_ref().is_some_and(&holds).then_some(replica)
@@ -246,7 +273,7 @@ impl Bed {
         until("the process ends", async || (!alive(pid)).then_some(())).await;
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("agent.log")).unwrap_or_default()
     }
 
@@ -305,14 +332,34 @@ impl Bed {
         assert!(self.hierarchy().runs().expect("the groups").is_empty(), "a group is left");
     }
 
+    /// What the agent's groups and containers carry.
+    pub fn mark(&self) -> String {
+        let text = std::fs::read_to_string(self.state().join("agent.json")).unwrap_or_default();
+        let written: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        written["instance"].as_str().unwrap_or("none").to_owned()
+    }
+
+    /// The agent's group, below the mount of each tree.
+    fn group(&self) -> PathBuf {
+        Path::new(&self.parent).join(NODE).join(self.mark())
+    }
+
     fn hierarchy(&self) -> Hierarchy {
-        Hierarchy::detect(Path::new("/sys/fs/cgroup"), &Path::new(&self.parent).join(NODE))
+        Hierarchy::detect(Path::new("/sys/fs/cgroup"), &self.group())
     }
 }
 
 impl Drop for Bed {
     fn drop(&mut self) {
         self.kill_agent();
+        if !self.socket.is_empty() {
+            // What a test that failed has left.
+            let of = format!("label=setpoint.agent={}", self.mark());
+            let remove =
+                format!("docker ps --all --quiet --filter {of} | xargs --no-run-if-empty docker rm --force");
+            let mut remove = sh(&remove);
+            remove.env("DOCKER_HOST", format!("unix://{}", self.socket)).status().ok();
+        }
         for pid in self.shims() {
             self.kill_process(&pid.to_string());
         }
@@ -323,14 +370,20 @@ impl Drop for Bed {
             group.remove();
         }
         for tree in ["", "memory", "cpu", "pids", "unified"] {
-            let parent = Path::new("/sys/fs/cgroup").join(tree).join(&self.parent);
-            std::fs::remove_dir(parent.join(NODE)).ok();
-            std::fs::remove_dir(parent).ok();
+            for folder in self.group().ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
+                std::fs::remove_dir(Path::new("/sys/fs/cgroup").join(tree).join(folder)).ok();
+            }
         }
         if std::thread::panicking() {
             println!("{}", self.log());
         }
     }
+}
+
+fn sh(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 /// Whether a process runs.
@@ -348,7 +401,7 @@ async fn wait<T>(mut found: impl AsyncFnMut() -> Option<T>) -> T {
     }
 }
 
-async fn until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
     timeout(PATIENCE, wait(found)).await.unwrap_or_else(|_| panic!("it is waited in vain until {what}"))
 }
 

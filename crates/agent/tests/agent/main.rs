@@ -1,10 +1,16 @@
-//! The real agent against the server's own services, with real processes: from a binding to a serving replica and back, through
-//! crashes at every step.
+//! The real agent against the server's own services, with real processes and containers: from a binding to a serving replica and back,
+//! through crashes at every step.
+//!
+//! - `bed`: a server and an agent; `engine`: an engine, and images for it
+//! - this file: processes; `containers`: the same with containers, and an engine that comes and goes; `docker`: the runtime alone
 
 // What a test was not able to try, or saw when it failed, is said to whoever runs it.
 #![allow(clippy::print_stdout)]
 
 mod bed;
+mod containers;
+mod docker;
+mod engine;
 
 use std::time::Duration;
 
@@ -210,4 +216,28 @@ async fn what_it_wrote_is_served_while_it_comes() {
     bed.delete("web-0").await;
     bed.stopped("web-0").await;
     bed.no_process_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_one_name_in_one_control_group_leave_each_other_alone() {
+    let parent = format!("setpoint-test-{}-shared", std::process::id());
+    let mut first = Bed::with("shared-first", &parent, "").await;
+    first.start_agent("");
+    first.bind("web-0", template(&first, SERVER)).await;
+    first.stage("web-0", Stage::Serving).await;
+    let pid = first.starts_to(1).await[0].split(' ').next().expect("a pid").to_owned();
+
+    // Of the same name, of another cluster: nothing of the first one's is known to it, and nothing is its to end.
+    let mut second = Bed::with("shared-second", &parent, "").await;
+    second.start_agent("");
+    second.bind("web-0", template(&second, SERVER)).await;
+    second.stage("web-0", Stage::Serving).await;
+    second.delete("web-0").await;
+    second.stopped("web-0").await;
+    second.no_process_is_left().await;
+    assert!(alive(&pid), "an agent has ended what another one runs");
+    assert_eq!(first.started().len(), 1);
+    first.delete("web-0").await;
+    first.stopped("web-0").await;
+    first.no_process_is_left().await;
 }

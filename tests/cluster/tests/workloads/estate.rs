@@ -37,6 +37,11 @@ pub struct Estate {
 impl Estate {
     /// Everything runs and is ready. Host `a1` is in zone `z1`, and so on.
     pub async fn start(name: &'static str) -> Self {
+        Self::start_with(name, "").await
+    }
+
+    /// The same, with hosts that run containers by the engine at this socket.
+    pub async fn start_with(name: &'static str, socket: &str) -> Self {
         let bed = Testbed::start_with(name, Setup::calm()).await;
         let folder = bed.cluster.root().to_owned();
         let endpoints = bed.addresses();
@@ -56,7 +61,7 @@ impl Estate {
         let group = format!("setpoint-test-{}-{name}", std::process::id());
         for number in 1..=3 {
             let (name, zone) = (format!("a{number}"), format!("z{number}"));
-            hosts.push(Host::new(&name, &zone, next(), &folder, &group, &endpoints).await);
+            hosts.push(Host::new(&name, &zone, next(), &folder, &group, &endpoints, socket).await);
         }
         let scheduler = |number: usize, http| {
             Program::new(&format!("scheduler-{number}"), "setpoint-scheduler", http, &folder)

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,7 +21,10 @@ pub struct Host {
     /// To each node of the store.
     doors: Vec<Door>,
     state: PathBuf,
+    /// The control group of all agents of its name; each has one of its own below.
     group: PathBuf,
+    /// Whether it runs containers, too.
+    has_engine: bool,
 }
 
 impl Host {
@@ -32,6 +36,7 @@ impl Host {
         folder: &Path,
         group: &str,
         store: &[String],
+        socket: &str,
     ) -> Self {
         let mut doors = Vec::new();
         for node in store {
@@ -43,8 +48,9 @@ impl Host {
             .with(&["--name", name, "--zone", zone, "--capacity", "cpu=4,memory=4Gi"])
             .with(&["--endpoints", &endpoints.join(","), "--lease-ttl-seconds", "6"])
             .with(&["--state-dir", &state.display().to_string(), "--cgroup-parent", group])
-            .with(&["--docker-socket", ""]);
-        Self { name: name.to_owned(), agent, doors, state, group: Path::new(group).join(name) }
+            .with(&["--docker-socket", socket]);
+        let (name, group, has_engine) = (name.to_owned(), Path::new(group).join(name), !socket.is_empty());
+        Self { name, agent, doors, state, group, has_engine }
     }
 
     /// The agent hears nothing from the store, and is not heard.
@@ -67,6 +73,13 @@ impl Host {
 
     /// Ends what the agent has started.
     fn clear(&self) {
+        if self.has_engine {
+            let remove = format!(
+                "docker ps --all --quiet --filter label=setpoint.agent={} | xargs --no-run-if-empty docker rm --force",
+                self.mark()
+            );
+            let _ = Command::new("sh").args(["-c", &remove]).stdout(Stdio::null()).status();
+        }
         loop {
             let running = self.processes();
             if running.is_empty() {
@@ -105,7 +118,15 @@ impl Host {
     /// The control group of this host in each tree.
     fn trees(&self) -> Vec<PathBuf> {
         let trees = folders_in(Path::new(CGROUPS)).into_iter().chain([PathBuf::from(CGROUPS)]);
-        trees.map(|tree| tree.join(&self.group)).filter(|folder| folder.is_dir()).collect()
+        let group = self.group.join(self.mark());
+        trees.map(|tree| tree.join(&group)).filter(|folder| folder.is_dir()).collect()
+    }
+
+    /// What everything carries that this host's agent makes.
+    pub fn mark(&self) -> String {
+        let text = fs::read_to_string(self.state.join("agent.json")).unwrap_or_default();
+        let written: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        written["instance"].as_str().unwrap_or("none").to_owned()
     }
 
     /// What the agent has written down about replicas and runs.
@@ -118,8 +139,9 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.kill();
         for folder in self.groups().iter().chain(&self.trees()) {
-            let _ = fs::remove_dir(folder);
-            let _ = folder.parent().map(fs::remove_dir);
+            for folder in folder.ancestors().take(3) {
+                let _ = fs::remove_dir(folder);
+            }
         }
     }
 }

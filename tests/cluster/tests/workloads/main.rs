@@ -3,12 +3,14 @@
 //!
 //! - `estate`: all of it, started and stopped; `host`: an agent and what it runs; `program`: one of the others
 //! - `shop`: what is submitted, and what is seen of it; `page`: one HTTP request; `sampler`: a client that asks all the time
+//! - `containers`: an engine, and a workload of containers
 //! - `log`: what the store has written, revision by revision; `leftovers`: what must not be left
 //!
 //! Each test starts an estate of its own. Times are short, but nothing is asserted on them.
 
 #![allow(clippy::print_stderr, reason = "the test runner shows it with a failure")]
 
+mod containers;
 mod estate;
 mod host;
 mod impossible;

@@ -1,48 +1,74 @@
 //! Replicas as containers of a Docker engine on this host.
 //!
-//! A container is called after its run, so that none is made twice, and is labelled with its replica, so that it is found again.
-//! It has the network of the host: ports mean the same as for processes. The engine keeps what it writes, bounded as for processes.
+//! - [`container`]: a run as the engine is told of it, and what the engine's words mean; [`beside`]: commands beside a container
+//! - this file: what is asked of the engine, and what becomes of it if the engine is not there
+//!
+//! A container is called after its run, so that none is made twice, and is labelled with its replica and with the agent, so that it is
+//! found again, and by no other agent. It has the network of the host: ports mean the same as for processes. The engine keeps what it
+//! writes, bounded as for processes.
+//!
+//! The engine may come and go. Whoever asks while it is gone gets an error that says nothing about containers; what became of them
+//! is found out when it is back.
 //!
 //! Weaker than processes in one thing: there is no shim. If the agent itself is dead or hangs, nobody ends an exclusive container when
 //! the lease of its node runs out; the agent does so when it is back.
 
+mod beside;
+mod container;
+
 use std::collections::HashMap;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::exec::{CreateExecOptions, StartExecResults};
-use bollard::models::{ContainerCreateBody, ContainerState, HostConfig, HostConfigLogConfig};
+use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::{
     CreateContainerOptions, CreateImageOptions, InspectContainerOptions, KillContainerOptions,
     ListContainersOptions, RemoveContainerOptions, StartContainerOptions, WaitContainerOptions,
 };
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::StreamExt;
-use setpoint_types::Timestamp;
+use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
+use self::beside::Overdue;
 use super::{Cause, Ended, Found, Order, RunId, Runtime, RuntimeError, Task};
-
-/// Of containers that are ours: the replica's uid, and the number of the run.
-const REPLICA: &str = "setpoint.replica";
-const RUN: &str = "setpoint.run";
-/// Of which agent: several may share an engine.
-const NODE: &str = "setpoint.node";
+use crate::machine::wall_now;
 
 /// Between two looks at an engine that broke off.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Runs containers.
-pub struct DockerRuntime {
-    docker: Docker,
-    node: String,
-    log_bytes: u64,
-    log_files: u32,
+/// How long the engine may take to say that it is there.
+const PING_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long the engine may take to begin an answer, in seconds: bollard's own default.
+const ANSWER_SECONDS_MAX: u64 = 120;
+
+/// What exists on every host and is no socket: nobody answers there.
+const NOBODY: &str = "/";
+
+/// How containers are run here.
+#[derive(Clone, Debug)]
+pub struct DockerSettings {
+    pub socket: String,
+    /// Of the node, for people who look at containers.
+    pub node: String,
+    /// Of the agent: it knows no containers but those that carry it.
+    pub mark: String,
+    pub open_files: Option<u64>,
+    pub log_bytes: u64,
+    pub log_files: u32,
+    /// How long the fetching of an image may take.
+    pub fetch_limit: Duration,
 }
 
-fn name(run: &RunId) -> String {
-    format!("setpoint-{run}")
+/// Runs containers.
+pub struct DockerRuntime {
+    settings: DockerSettings,
+    /// Set when the engine has answered for the first time, and good from then on: it connects anew for each request.
+    docker: OnceCell<Docker>,
+    nobody: Docker,
+    overdue: Overdue,
 }
 
 fn failed(what: &'static str, run: &RunId) -> impl Fn(Error) -> RuntimeError {
@@ -58,165 +84,181 @@ fn status(error: &Error) -> Option<u16> {
 }
 
 impl DockerRuntime {
-    /// The engine at a socket, if one answers there.
-    pub async fn connect(socket: &str, node: &str, log_bytes: u64, log_files: u32) -> Result<Self, Error> {
-        let docker = Docker::connect_with_unix(socket, 120, bollard::API_DEFAULT_VERSION)?;
-        let docker = docker.negotiate_version().await?;
-        docker.ping().await?;
-        Ok(Self { docker, node: node.to_owned(), log_bytes, log_files })
+    /// The engine at a socket. It need not be there yet.
+    pub fn new(settings: DockerSettings) -> Result<Self, Error> {
+        let nobody = Docker::connect_with_unix(NOBODY, ANSWER_SECONDS_MAX, bollard::API_DEFAULT_VERSION)?;
+        Ok(Self { settings, docker: OnceCell::new(), nobody, overdue: Overdue::default() })
     }
 
+    /// The engine as it was when it last answered: one that nobody answers for, if it never did.
     pub fn engine(&self) -> &Docker {
-        &self.docker
+        self.docker.get().unwrap_or(&self.nobody)
     }
 
     /// What a run is called by the engine.
     pub fn container(run: &RunId) -> String {
-        name(run)
+        container::name(run)
     }
 
-    fn body(&self, task: &Task) -> ContainerCreateBody {
-        let whole = |number: u64| i64::try_from(number).ok();
-        let labels = [(REPLICA, task.run.replica.to_string()), (RUN, task.run.number.to_string())];
-        let labels =
-            labels.into_iter().chain([(NODE, self.node.clone()), ("setpoint.name", task.name.clone())]);
-        let logs = [("max-size", self.log_bytes.to_string()), ("max-file", self.log_files.to_string())];
-        let limits = &task.limits;
-        let listed = |texts: &[String]| (!texts.is_empty()).then(|| texts.to_vec());
-        ContainerCreateBody {
-            image: task.image.clone(),
-            entrypoint: listed(&task.command),
-            cmd: listed(&task.args),
-            env: Some(task.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
-            working_dir: task.working_dir.clone(),
-            labels: Some(labels.map(|(name, value)| (name.to_owned(), value)).collect()),
-            host_config: Some(HostConfig {
-                network_mode: Some("host".to_owned()),
-                binds: Some(vec![format!("{}:/setpoint", task.folder.display())]),
-                memory: limits.memory_bytes.and_then(whole),
-                memory_swap: limits.memory_bytes.and_then(whole),
-                nano_cpus: limits.cpu_milli.and_then(|milli| whole(milli * 1_000_000)),
-                cpu_shares: limits.cpu_reserved_milli.and_then(|milli| whole((milli * 1024 / 1000).max(2))),
-                pids_limit: limits.pids.and_then(whole),
-                log_config: Some(HostConfigLogConfig {
-                    typ: Some("json-file".to_owned()),
-                    config: Some(logs.map(|(name, value)| (name.to_owned(), value)).into()),
-                }),
-                ..HostConfig::default()
-            }),
-            ..ContainerCreateBody::default()
-        }
+    /// The engine, once it has answered.
+    async fn known(&self) -> Result<&Docker, RuntimeError> {
+        let connect = async || {
+            let socket = &self.settings.socket;
+            let docker = Docker::connect_with_unix(socket, ANSWER_SECONDS_MAX, bollard::API_DEFAULT_VERSION)?;
+            docker.negotiate_version().await
+        };
+        self.docker.get_or_try_init(connect).await.map_err(|source| self.silent(source))
     }
 
-    async fn state(&self, run: &RunId) -> Result<Option<ContainerState>, RuntimeError> {
-        match self.docker.inspect_container(&name(run), None::<InspectContainerOptions>).await {
-            Ok(about) => Ok(Some(about.state.unwrap_or_default())),
+    fn silent(&self, source: Error) -> RuntimeError {
+        RuntimeError::NoEngine { socket: self.settings.socket.clone(), source: Box::new(source) }
+    }
+
+    /// The engine, which answers now.
+    async fn present(&self) -> Result<&Docker, RuntimeError> {
+        let asked = async {
+            let docker = self.known().await?;
+            docker.ping().await.map_err(|source| self.silent(source))?;
+            Ok(docker)
+        };
+        timeout(PING_LIMIT, asked).await.unwrap_or_else(|_| Err(self.silent(Error::RequestTimeoutError)))
+    }
+
+    /// The container of a run, if there is one and it is ours.
+    async fn inspect(&self, run: &RunId) -> Result<Option<ContainerInspectResponse>, RuntimeError> {
+        let docker = self.known().await?;
+        match docker.inspect_container(&container::name(run), None::<InspectContainerOptions>).await {
+            Ok(about) => Ok(Some(about).filter(|about| {
+                let labels = about.config.as_ref().and_then(|config| config.labels.as_ref());
+                container::is_of(labels, &self.settings.mark)
+            })),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(failed("look at", run)(error)),
         }
     }
 
     async fn take_away(&self, run: &RunId) -> Result<(), RuntimeError> {
+        if self.inspect(run).await?.is_none() {
+            return Ok(());
+        }
         let options = RemoveContainerOptions { v: true, force: true, ..RemoveContainerOptions::default() };
-        match self.docker.remove_container(&name(run), Some(options)).await {
+        match self.known().await?.remove_container(&container::name(run), Some(options)).await {
             Err(error) if status(&error) != Some(404) => Err(failed("remove", run)(error)),
             _ => Ok(()),
         }
     }
 
-    async fn begin(&self, task: &Task) -> Result<(), RuntimeError> {
+    async fn begin(&self, docker: &Docker, task: &Task) -> Result<(), RuntimeError> {
+        let name = container::name(&task.run);
         let options =
-            CreateContainerOptions { name: Some(name(&task.run)), ..CreateContainerOptions::default() };
-        match self.docker.create_container(Some(options), self.body(task)).await {
-            // It is there: this run was begun, and is gone on with.
-            Err(error) if status(&error) == Some(409) => {}
+            CreateContainerOptions { name: Some(name.clone()), ..CreateContainerOptions::default() };
+        match docker.create_container(Some(options), container::body(task, &self.settings)).await {
+            // It is there. What was started is begun: started again it would run twice.
+            Err(error) if status(&error) == Some(409) => {
+                let Some(about) = self.inspect(&task.run).await? else {
+                    return Err(failed("create", &task.run)(error));
+                };
+                if !container::was_never_started(&about.state.unwrap_or_default()) {
+                    return Ok(());
+                }
+            }
             created => drop(created.map_err(failed("create", &task.run))?),
         }
         setpoint_failpoint::hit("docker.created");
-        let started = self.docker.start_container(&name(&task.run), None::<StartContainerOptions>).await;
-        match started {
+        match docker.start_container(&name, None::<StartContainerOptions>).await {
             Err(error) if status(&error) != Some(304) => Err(failed("start", &task.run)(error)),
             _ => Ok(()),
         }
     }
-}
 
-fn time(text: Option<&String>) -> Timestamp {
-    let time = text.and_then(|text| humantime::parse_rfc3339_weak(text).ok());
-    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_millis()).unwrap_or_default())
-}
-
-/// None while it runs.
-fn ended(state: &ContainerState) -> Option<Ended> {
-    if state.running == Some(true) || state.paused == Some(true) || state.restarting == Some(true) {
-        return None;
+    async fn settle(&self, run: &RunId) -> Result<Found, RuntimeError> {
+        let Some(about) = self.inspect(run).await? else { return Ok(Found::Never) };
+        let state = about.state.unwrap_or_default();
+        // Made and not started: it never will be.
+        if container::was_never_started(&state) {
+            self.take_away(run).await?;
+            return Ok(Found::Never);
+        }
+        Ok(match container::ended(&state) {
+            Some(ended) => Found::Ended(ended),
+            None => Found::Running { started: container::time(state.started_at.as_ref()) },
+        })
     }
-    let code = state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1);
-    let signal = (code > 128).then(|| code - 128);
-    let cause = if state.oom_killed == Some(true) { Cause::OutOfMemory } else { Cause::Itself };
-    let message = state.error.clone().unwrap_or_default();
-    let (started, ended) = (time(state.started_at.as_ref()), time(state.finished_at.as_ref()));
-    Some(Ended { code: signal.is_none().then_some(code), signal, cause, message, started, ended })
+
+    async fn fetch(&self, image: &str) -> Result<(), RuntimeError> {
+        let docker = self.present().await?;
+        if docker.inspect_image(image).await.is_ok() {
+            return Ok(());
+        }
+        let failed =
+            |source: Error| RuntimeError::Image { image: image.to_owned(), source: Box::new(source) };
+        let from_image = Some(container::reference(image));
+        let options = CreateImageOptions { from_image, ..CreateImageOptions::default() };
+        let mut steps = docker.create_image(Some(options), None, None);
+        let fetched = async {
+            while let Some(step) = steps.next().await {
+                step?;
+            }
+            Ok(())
+        };
+        let late = |_| Err(Error::RequestTimeoutError);
+        timeout(self.settings.fetch_limit, fetched).await.unwrap_or_else(late).map_err(failed)
+    }
+}
+
+/// What the image wants to be told so that it ends.
+fn stop_signal(about: ContainerInspectResponse) -> String {
+    let wanted = about.config.and_then(|config| config.stop_signal);
+    wanted.filter(|signal| !signal.is_empty()).unwrap_or_else(|| "SIGTERM".to_owned())
 }
 
 impl Runtime for DockerRuntime {
+    fn answers(&self) -> BoxFuture<'_, bool> {
+        async move { self.present().await.is_ok() }.boxed()
+    }
+
     fn prepare<'a>(&'a self, task: &'a Task) -> BoxFuture<'a, Result<(), RuntimeError>> {
-        async move {
-            let image = task.image.as_deref().unwrap_or_default();
-            if self.docker.inspect_image(image).await.is_ok() {
-                return Ok(());
-            }
-            let options =
-                CreateImageOptions { from_image: Some(image.to_owned()), ..CreateImageOptions::default() };
-            let mut pulled = self.docker.create_image(Some(options), None, None);
-            while let Some(step) = pulled.next().await {
-                step.map_err(failed("fetch the image of", &task.run))?;
-            }
-            Ok(())
-        }
-        .boxed()
+        async move { self.fetch(task.image.as_deref().unwrap_or_default()).await }.boxed()
     }
 
     fn start<'a>(&'a self, task: &'a Task) -> BoxFuture<'a, Result<(), RuntimeError>> {
         async move {
-            let Err(error) = self.begin(task).await else { return Ok(()) };
-            // Not begun means never begun.
-            self.take_away(&task.run).await?;
-            Err(error)
+            // Of an engine that is not there nothing was asked.
+            let docker = self.present().await?;
+            std::fs::create_dir_all(&task.folder)
+                .map_err(|source| RuntimeError::Files { run: task.run.clone(), source })?;
+            let Err(error) = self.begin(docker, task).await else { return Ok(()) };
+            // It may have begun all the same, if an answer was lost. Not begun means never begun: it is found out, however long
+            // that takes.
+            loop {
+                match self.settle(&task.run).await {
+                    Ok(Found::Never) => return Err(error),
+                    Ok(_) => return Ok(()),
+                    Err(_) => sleep(LOOK_AGAIN).await,
+                }
+            }
         }
         .boxed()
     }
 
     fn find<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<Found, RuntimeError>> {
-        async move {
-            let Some(state) = self.state(run).await? else { return Ok(Found::Never) };
-            // Made and not started: it never will be.
-            let never = time(state.started_at.as_ref()) == Timestamp(0) && state.running != Some(true);
-            match ended(&state) {
-                _ if never => {
-                    self.take_away(run).await?;
-                    Ok(Found::Never)
-                }
-                Some(ended) => Ok(Found::Ended(ended)),
-                None => Ok(Found::Running { started: time(state.started_at.as_ref()) }),
-            }
-        }
-        .boxed()
+        self.settle(run).boxed()
     }
 
     fn wait<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<Ended, RuntimeError>> {
         async move {
             loop {
-                let Some(state) = self.state(run).await? else {
-                    let message = "the container was removed".to_owned();
-                    return Ok(Ended { cause: Cause::Lost, message, ..Ended::default() });
+                let Some(about) = self.inspect(run).await? else {
+                    let (message, now) = ("the container was removed".to_owned(), wall_now());
+                    let (started, ended) = (now, now);
+                    return Ok(Ended { cause: Cause::Lost, message, started, ended, ..Ended::default() });
                 };
-                if let Some(ended) = ended(&state) {
+                if let Some(ended) = container::ended(&about.state.unwrap_or_default()) {
                     return Ok(ended);
                 }
                 // Whatever it says, also that it took too long: the container is looked at again.
-                let waiting = self.docker.wait_container(&name(run), None::<WaitContainerOptions>);
+                let docker = self.known().await?;
+                let waiting = docker.wait_container(&container::name(run), None::<WaitContainerOptions>);
                 let said = std::pin::pin!(waiting).next().await;
                 if !matches!(said, Some(Ok(_) | Err(Error::DockerContainerWaitError { .. }))) {
                     sleep(LOOK_AGAIN).await;
@@ -228,12 +270,13 @@ impl Runtime for DockerRuntime {
 
     fn order<'a>(&'a self, run: &'a RunId, order: Order) -> BoxFuture<'a, Result<(), RuntimeError>> {
         async move {
+            let Some(about) = self.inspect(run).await? else { return Ok(()) };
             let signal = match order {
-                Order::Terminate => "SIGTERM",
-                Order::Kill => "SIGKILL",
+                Order::Terminate => stop_signal(about),
+                Order::Kill => "SIGKILL".to_owned(),
             };
-            let options = KillContainerOptions { signal: signal.to_owned() };
-            match self.docker.kill_container(&name(run), Some(options)).await {
+            let options = KillContainerOptions { signal };
+            match self.known().await?.kill_container(&container::name(run), Some(options)).await {
                 // Gone, or not running.
                 Err(error) if !matches!(status(&error), Some(404 | 409)) => Err(failed("stop", run)(error)),
                 _ => Ok(()),
@@ -249,50 +292,35 @@ impl Runtime for DockerRuntime {
         limit: Duration,
     ) -> BoxFuture<'a, Result<Option<i32>, RuntimeError>> {
         async move {
-            let run = async {
-                let options = CreateExecOptions {
-                    cmd: Some(command.to_vec()),
-                    attach_stdout: Some(true),
-                    attach_stderr: Some(true),
-                    ..CreateExecOptions::default()
-                };
-                let made = self.docker.create_exec(&name(&task.run), options).await?;
-                if let StartExecResults::Attached { mut output, .. } =
-                    self.docker.start_exec(&made.id, None).await?
-                {
-                    while output.next().await.is_some() {}
-                }
-                let about = self.docker.inspect_exec(&made.id).await?;
-                Ok(about.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1))
-            };
-            match timeout(limit, run).await {
-                Ok(status) => status.map(Some).map_err(failed("run a command beside", &task.run)),
-                Err(_) => Ok(None),
-            }
+            let docker = self.known().await?;
+            let done = beside::exec(docker, &task.run, command, limit, &self.overdue).await;
+            done.map_err(failed("run a command beside", &task.run))
         }
         .boxed()
     }
 
     fn runs(&self) -> BoxFuture<'_, Result<Vec<RunId>, RuntimeError>> {
         async move {
-            let filters = HashMap::from([("label".to_owned(), vec![format!("{NODE}={}", self.node)])]);
+            let docker = self.present().await?;
+            let mark = format!("{}={}", container::AGENT, self.settings.mark);
+            let filters = HashMap::from([("label".to_owned(), vec![mark])]);
             let options = ListContainersOptions {
                 all: true,
                 filters: Some(filters),
                 ..ListContainersOptions::default()
             };
-            let listed = self.docker.list_containers(Some(options)).await;
-            let none = RunId { replica: Default::default(), number: 0 };
-            let listed = listed.map_err(failed("list the containers of", &none))?;
-            let run = |labels: HashMap<String, String>| {
-                RunId::parse(&format!("{}-{}", labels.get(REPLICA)?, labels.get(RUN)?))
-            };
-            Ok(listed.into_iter().filter_map(|it| it.labels.and_then(run)).collect())
+            let listed = docker.list_containers(Some(options)).await.map_err(|source| self.silent(source))?;
+            Ok(listed.into_iter().filter_map(|it| it.labels.as_ref().and_then(container::run)).collect())
         }
         .boxed()
     }
 
     fn remove<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<(), RuntimeError>> {
-        async move { self.take_away(run).await }.boxed()
+        async move {
+            self.take_away(run).await?;
+            self.overdue.forget(run);
+            Ok(())
+        }
+        .boxed()
     }
 }

@@ -34,7 +34,7 @@ use tokio::time::timeout;
 use self::cgroup::{Cgroup, Hierarchy, Limits};
 use self::run_folder::{Claim, Plan, RunFolder, Watchdog};
 use super::{Cause, Ended, Found, Order, RunId, Runtime, RuntimeError, Task};
-use crate::machine::{ProcessId, in_session, wall_now};
+use crate::machine::{ProcessId, in_session, kill, wall_now};
 
 /// How processes are run here.
 #[derive(Clone, Debug)]
@@ -231,7 +231,7 @@ fn end_session(leader: &ProcessId) {
         if left.is_empty() {
             return;
         }
-        left.into_iter().for_each(cgroup::kill);
+        left.into_iter().for_each(kill);
         std::thread::sleep(LOOK_AGAIN);
     }
 }
@@ -311,7 +311,7 @@ impl Runtime for ProcessRuntime {
                 && let Some(leader) = leader
             {
                 // What it started goes with it.
-                in_session(&leader).into_iter().for_each(cgroup::kill);
+                in_session(&leader).into_iter().for_each(kill);
             }
             match status {
                 Ok(status) => Ok(Some(status.map_err(failed)?.code().unwrap_or(-1))),

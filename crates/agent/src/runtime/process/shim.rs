@@ -24,10 +24,9 @@ use rustix::time::{
 };
 use setpoint_types::Timestamp;
 
-use super::cgroup::kill;
 use super::log_file::{LogFile, Stream};
 use super::run_folder::{Claim, Plan, RunFolder, Started, read_deadline};
-use crate::machine::{BootTime, ProcessId, descendants, wall_now};
+use crate::machine::{BootTime, ProcessId, descendants, kill, wall_now};
 use crate::runtime::{Cause, Ended, Order};
 
 /// What the agent reads when the process runs.

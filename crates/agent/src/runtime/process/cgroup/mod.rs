@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use hierarchy::Hierarchy;
-use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
+
+use crate::machine::kill;
 
 /// What a run may use. None: as much as there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,13 +107,6 @@ impl Cgroup {
         for folder in self.folders.iter().rev() {
             fs::remove_dir(&folder.path).ok();
         }
-    }
-}
-
-pub(super) fn kill(pid: u32) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may be gone by itself.
-        kill_process(pid, Signal::KILL).ok();
     }
 }
 
