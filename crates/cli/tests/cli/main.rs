@@ -2,10 +2,12 @@
 //!
 //! - [`script`]: scripts with commands and what comes of them (`golden/*.txt`); `UPDATE_GOLDENFILES=1` writes them anew
 //! - [`theatre`]: a stage over a world without sockets
+//! - [`sessions`]: logs and commands, with an agent of the test's own
 //! - [`network`]: what only a network can do: nobody there, certificates of others
 
 mod network;
 mod script;
+mod sessions;
 mod theatre;
 
 use std::path::Path;

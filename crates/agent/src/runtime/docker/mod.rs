@@ -75,6 +75,11 @@ impl DockerRuntime {
         name(run)
     }
 
+    pub async fn is_running(&self, run: &RunId) -> bool {
+        let state = self.state(run).await;
+        state.is_ok_and(|state| state.is_some_and(|state| state.running == Some(true)))
+    }
+
     fn body(&self, task: &Task) -> ContainerCreateBody {
         let whole = |number: u64| i64::try_from(number).ok();
         let labels = [(REPLICA, task.run.replica.to_string()), (RUN, task.run.number.to_string())];

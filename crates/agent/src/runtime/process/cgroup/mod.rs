@@ -109,7 +109,7 @@ impl Cgroup {
     }
 }
 
-pub(super) fn kill(pid: u32) {
+pub fn kill(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         // It may be gone by itself.
         kill_process(pid, Signal::KILL).ok();
