@@ -76,11 +76,6 @@ impl Switchboard {
         Self(Arc::new(Inner { draw, agents: Mutex::default(), waiting: Mutex::default() }))
     }
 
-    /// How many agents are attached.
-    pub fn attached(&self) -> usize {
-        self.0.agents.lock().nodes.len()
-    }
-
     pub fn attach(&self, node: &str, epoch: u64) -> Result<Attachment, Refusal> {
         let (told, words) = mpsc::channel(UNTOLD_MAX);
         let mut agents = self.0.agents.lock();
@@ -198,6 +193,11 @@ mod tests {
         told
     }
 
+    /// How many agents are attached.
+    fn attached(board: &Switchboard) -> usize {
+        board.0.agents.lock().nodes.len()
+    }
+
     async fn refused(board: &Switchboard, node: &str) -> Refusal {
         board.call(node).await.err().expect("it is refused")
     }
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(session.expect("joined").node, "a1");
         assert!(board.0.waiting.lock().is_empty());
         drop(agent);
-        assert_eq!((board.attached(), refused(&board, "a1").await.reason()), (0, Reason::Unavailable));
+        assert_eq!((attached(&board), refused(&board, "a1").await.reason()), (0, Reason::Unavailable));
     }
 
     #[tokio::test(start_paused = true)]
@@ -279,6 +279,6 @@ mod tests {
         assert_eq!(all[0].words.recv().await, None, "the oldest has given way");
         assert!(all[1].words.try_recv().is_err_and(|it| it == mpsc::error::TryRecvError::Empty));
         drop(all);
-        assert_eq!(board.attached(), 0);
+        assert_eq!(attached(&board), 0);
     }
 }
