@@ -32,9 +32,9 @@ pub use principal::{
 };
 pub use proof::Proof;
 pub use rbac::{
-    Authorizer, CLUSTER, Decision, Denial, EVERYTHING, Holder, KEYS, LEDGERS, Name, Need, Permission, Policy,
-    PolicyProblem, ReservedKeys, Role, RoleBinding, Rule, Source, Target, Verb, builtin_roles, key_delete,
-    key_put, key_read, key_watch,
+    Authorizer, CLUSTER, Decision, Denial, EVERYTHING, Holder, KEYS, LEDGERS, Name, Need, Part, Permission,
+    Policy, PolicyProblem, ReservedKeys, Role, RoleBinding, Rule, Source, Target, Verb, builtin_roles,
+    key_delete, key_put, key_read, key_watch,
 };
 pub use token::{
     Minted, TOKEN_ENTROPY_BYTES, TokenFile, TokenFileError, TokenId, TokenRecord, TokenRefusal, TokenTable,

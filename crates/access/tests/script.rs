@@ -19,8 +19,8 @@ use std::error::Error;
 use bytes::Bytes;
 use goldenscript::{Command, Context, Runner};
 use setpoint_access::{
-    Authorizer, Name, Policy, Principal, Role, RoleBinding, Rule, Target, Verb, builtin_roles, key_delete,
-    key_put, key_read, key_watch,
+    Authorizer, Name, Part, Policy, Principal, Role, RoleBinding, Rule, Target, Verb, builtin_roles,
+    key_delete, key_put, key_read, key_watch,
 };
 use setpoint_types::KeyRange;
 
@@ -130,8 +130,9 @@ impl Script {
 }
 
 fn target<'a>(kind: &'a str, namespace: &'a str, name: &[&'a str], status: bool) -> Target<'a> {
+    let part = if status { Part::Status } else { Part::Object };
     let name = name.first().map_or(Name::Any, |name| Name::One(name));
-    Target { name, status, ..Target::all(kind, namespace) }
+    Target { name, part, ..Target::all(kind, namespace) }
 }
 
 fn list(text: &str) -> Vec<String> {

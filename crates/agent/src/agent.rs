@@ -1,4 +1,4 @@
-//! Puts an agent together and runs it: lease, registration, caches, supervisor, HTTP.
+//! Puts an agent together and runs it: lease, registration, caches, supervisor, sessions, HTTP.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ use crate::runtime::process::cgroup::Hierarchy;
 use crate::runtime::process::run_folder::read_deadline;
 use crate::runtime::process::{ProcessRuntime, ProcessSettings};
 use crate::runtime::{Runtime, Runtimes};
+use crate::sessions::{Lines, SessionHost};
 use crate::settings::{Cgroups, Checked, OnShutdown, RunArgs, SettingProblems};
 use crate::supervisor::{Parts, Supervisor, chain};
 
@@ -130,7 +131,8 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     tasks.spawn(holder.run(told, background.clone()));
     let ready = readiness(&mut tasks, &informers, uid);
-    let shared = built.shared(lease.clone(), ready);
+    let shared = Shared { metrics: built.metrics.clone(), lease: Some(lease.clone()), ready };
+    tasks.spawn(built.lines(&client, &checked.name, &lease).run());
     // Only who stops its replicas takes no more of them; otherwise the next agent of this host goes on.
     let ends = args.on_shutdown == OnShutdown::Stop;
     let leaving = if ends { stop.clone() } else { CancellationToken::new() };
@@ -204,20 +206,20 @@ struct Built {
     processes: ProcessRuntime,
     docker: Option<Arc<DockerRuntime>>,
     fetcher: Fetcher,
-    token: Option<String>,
     cgroups: &'static str,
     metrics: Arc<AgentMetrics>,
 }
 
 impl Built {
-    /// What HTTP answers are made of.
-    fn shared(&self, lease: watch::Receiver<Option<Held>>, ready: watch::Receiver<bool>) -> Shared {
-        Shared {
-            records: Some(self.records.clone()),
-            processes: Some(self.processes.clone()),
-            docker: self.docker.clone(),
-            token: self.token.clone(),
-            ..Shared::without_logs(self.metrics.clone(), Some(lease), ready)
+    /// By which sessions come.
+    fn lines(&self, client: &Client, node: &str, lease: &watch::Receiver<Option<Held>>) -> Lines {
+        let (records, processes) = (self.records.clone(), self.processes.clone());
+        Lines {
+            client: client.clone(),
+            node: node.to_owned(),
+            lease: lease.clone(),
+            host: Arc::new(SessionHost::new(records, processes, self.docker.clone())),
+            metrics: self.metrics.clone(),
         }
     }
 
@@ -242,7 +244,6 @@ impl Built {
         let docker = docker(args, checked, mark)?;
         let as_runtime = docker.clone().map(|docker| docker as Arc<dyn Runtime>);
         let runtimes = Runtimes { process: Arc::new(processes.clone()), docker: as_runtime };
-        let token = args.http_token_file.as_ref().map(std::fs::read_to_string).transpose()?;
         Ok(Self {
             records: Records::new(state)?,
             runtimes: Arc::new(runtimes),
@@ -255,7 +256,6 @@ impl Built {
                 limit: Duration::from_secs(args.artifact_seconds_max),
                 getter: Getter::trusting(&args.artifact_authorities),
             },
-            token: token.map(|token| token.trim().to_owned()),
             cgroups,
             metrics: Arc::new(AgentMetrics::new()),
         })

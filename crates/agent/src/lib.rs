@@ -17,6 +17,7 @@
 //! | [`supervisor`] | the loop that does it |
 //! | [`runtime`] | processes and containers; [`runtime::process::shim`] is what survives the agent |
 //! | [`node`] | lease, registration, capacity |
+//! | [`sessions`] | logs and commands, for clients that ask a node of the cluster |
 //! | [`simulate`] | many nodes that only pretend |
 //!
 //! Not here: which node a replica gets (the scheduler), and what happens when a node is lost (the node monitor).
@@ -38,6 +39,7 @@ mod ports;
 mod prober;
 pub mod record;
 pub mod runtime;
+pub mod sessions;
 pub mod settings;
 pub mod simulate;
 pub mod supervisor;

@@ -58,6 +58,14 @@ impl ProcessId {
         Some(Self { pid, started_ticks: started_ticks(pid)?, boot_id: boot_id() })
     }
 
+    /// Whether it still runs.
+    pub fn is_alive(&self) -> bool {
+        let alive = |(state, _, started): (char, u32, u64)| {
+            started == self.started_ticks && !matches!(state, 'Z' | 'X')
+        };
+        boot_id() == self.boot_id && stat(self.pid).is_some_and(alive)
+    }
+
     /// Whether it still runs (or waits to be reaped).
     pub fn is_there(&self) -> bool {
         boot_id() == self.boot_id && started_ticks(self.pid) == Some(self.started_ticks)

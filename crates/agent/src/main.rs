@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use setpoint_agent::agent;
 use setpoint_agent::clock::Clock;
-use setpoint_agent::runtime::process::{launch, shim};
+use setpoint_agent::runtime::process::{guest, launch, shim};
 use setpoint_agent::settings::{Cli, LogFormat, RunArgs};
 use setpoint_agent::simulate;
 use setpoint_agent::supervisor::chain;
@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let outcome: Result<(), Box<dyn Error>> = match as_helper() {
+    let outcome: Result<ExitCode, Box<dyn Error>> = match as_helper() {
         Some(outcome) => outcome.map_err(Into::into),
-        None => run(Cli::parse().run),
+        None => run(Cli::parse().run).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             complain(&*error);
             ExitCode::FAILURE
@@ -32,15 +32,17 @@ fn main() -> ExitCode {
 
 /// What the program does when it has started itself: one thread, and nothing that it does not need, not even the reading of options;
 /// there is one shim per replica.
-fn as_helper() -> Option<io::Result<()>> {
+fn as_helper() -> Option<io::Result<ExitCode>> {
     let mut words = std::env::args_os().skip(1);
     let (form, rest) = (words.next()?, words.next());
-    match (form.to_str()?, rest) {
-        ("shim", Some(folder)) => Some(shim::run(Path::new(&folder))),
-        ("launch", Some(shim)) => Some(launch::run(shim.to_str()?.parse().ok()?)),
-        ("beside", None) => Some(launch::beside()),
-        _ => None,
-    }
+    let done = match (form.to_str()?, rest) {
+        ("guest", Some(folder)) => return Some(guest::run(Path::new(&folder), words.collect())),
+        ("shim", Some(folder)) => shim::run(Path::new(&folder)),
+        ("launch", Some(shim)) => launch::run(shim.to_str()?.parse().ok()?),
+        ("beside", None) => launch::beside(),
+        _ => return None,
+    };
+    Some(done.map(|()| ExitCode::SUCCESS))
 }
 
 #[expect(clippy::print_stderr, reason = "this is where the program speaks to whoever started it")]

@@ -18,6 +18,9 @@ pub struct AgentMetrics {
     pub adopted: Counter,
     pub probe_failures: Counter,
     pub push_failures: Counter,
+    pub sessions: Counter,
+    /// Nodes of the cluster that this agent is attached to.
+    pub attached: Gauge,
     /// The epoch of the node's lease; 0 while it is not held.
     pub lease_epoch: Gauge,
     replicas: Family<Vec<(String, String)>, Gauge<i64, AtomicI64>>,
@@ -31,6 +34,8 @@ impl AgentMetrics {
             adopted: Counter::default(),
             probe_failures: Counter::default(),
             push_failures: Counter::default(),
+            sessions: Counter::default(),
+            attached: Gauge::default(),
             lease_epoch: Gauge::default(),
             replicas: Family::default(),
             registry: Mutex::new(Registry::default()),
@@ -42,6 +47,12 @@ impl AgentMetrics {
             "push_failures",
             "Attempts to tell the server that failed",
             metrics.push_failures.clone(),
+        );
+        registry.register("sessions", "Logs and commands that were asked for", metrics.sessions.clone());
+        registry.register(
+            "attached",
+            "Nodes of the cluster by which logs and commands can be asked for",
+            metrics.attached.clone(),
         );
         registry.register(
             "lease_epoch",

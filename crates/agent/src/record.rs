@@ -91,13 +91,14 @@ impl Records {
         Ok((records, damaged))
     }
 
-    /// The newest of this name: one that was replaced by another of its name may be there, too.
-    pub fn find(&self, namespace: &str, name: &str) -> Option<Record> {
-        let entries = fs::read_dir(&self.folder).ok()?.flatten();
-        let records =
-            entries.filter_map(|entry| durable::read::<Record>(&entry.path().join("record.json")).ok()?);
-        let named = records.filter(|record| record.namespace == namespace && record.name == name);
-        named.max_by_key(|record| (record.released.is_none(), record.memory.times.starting))
+    /// Of one replica, if it is, or was, here.
+    pub fn find(&self, uid: &Uid) -> Option<Record> {
+        // It comes from the network, and must not lead anywhere else.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if uid.as_str().is_empty() || !uid.as_str().bytes().all(is_plain) {
+            return None;
+        }
+        durable::read(&self.of(uid).join("record.json")).ok()?
     }
 
     /// Nothing of the replica may be there any more.

@@ -68,12 +68,9 @@ pub struct RunArgs {
     /// Where the agent keeps its records, logs, and the folders of replicas.
     #[arg(long, env = "SETPOINT_STATE_DIR", default_value = "/var/lib/setpoint-agent")]
     pub state_dir: PathBuf,
-    /// Health, metrics and logs. Whoever reaches it reads logs, unless there is a token.
+    /// Health and metrics. Nobody has to reach it: logs and commands come by way of the cluster's nodes.
     #[arg(long, env = "SETPOINT_LISTEN_HTTP", default_value = "127.0.0.1:7432")]
     pub listen_http: SocketAddr,
-    /// A file with the token that has to be shown for logs.
-    #[arg(long, env = "SETPOINT_HTTP_TOKEN_FILE")]
-    pub http_token_file: Option<PathBuf>,
     /// Where others reach the ports of this host's replicas. Left out: the address of --listen-http, or the host's name.
     #[arg(long, env = "SETPOINT_ADVERTISE_HOST")]
     pub advertise_host: Option<String>,

@@ -8,6 +8,7 @@
 //! | `ledgers` | reading what is reserved, and by whom |
 //! | `placement` | which replica has which node, proven by the commit |
 //! | `coordination` | leases over objects: who may act now |
+//! | `sessions` | logs of replicas and commands in them, passed on between clients and agents |
 //! | `watch` | changes, handed to every stream that asked for them |
 //! | `lease` | who keeps time, who renews, who expires |
 //! | `load` | how much clients may have of it at a time |
@@ -33,4 +34,5 @@ pub mod objects;
 pub mod placement;
 pub mod quota;
 pub mod replica;
+pub mod sessions;
 pub mod watch;

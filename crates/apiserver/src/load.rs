@@ -21,6 +21,8 @@ pub struct LoadOptions {
     pub streams: TallyOptions,
     /// Watches. A stream of etcd's may have many.
     pub watches: TallyOptions,
+    /// Logs and commands that are passed on between clients and agents.
+    pub sessions: TallyOptions,
 }
 
 impl Default for LoadOptions {
@@ -29,6 +31,8 @@ impl Default for LoadOptions {
             flow: FlowOptions::default(),
             streams: TallyOptions { client_max: 16 << 10, max: 128 << 10 },
             watches: TallyOptions { client_max: 128 << 10, max: 1 << 20 },
+            // One that nobody reads holds about a mebibyte: what a connection takes in before somebody asks for it.
+            sessions: TallyOptions { client_max: 64, max: 256 },
         }
     }
 }
@@ -41,6 +45,7 @@ pub struct Load {
     /// Streams of keep-alives and health: nothing else can take their places.
     pub signs: Tally,
     pub watches: Tally,
+    pub sessions: Tally,
 }
 
 impl Default for Load {
@@ -51,13 +56,14 @@ impl Default for Load {
 
 impl Load {
     pub fn new(options: LoadOptions) -> Self {
-        let LoadOptions { flow, streams, watches } = options;
+        let LoadOptions { flow, streams, watches, sessions } = options;
         let tally = Tally::new;
         Self {
             flow: Flow::new(flow),
             streams: tally(streams),
             signs: tally(streams),
             watches: tally(watches),
+            sessions: tally(sessions),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::commands::Command;
     version,
     about = "The command line of Setpoint",
     after_help = "Exit codes: 0 done, 1 the answer is no, 2 wrong input, 3 not found, 4 conflict, 5 not allowed, 6 no server, \
-                  7 time is up, 8 anything else."
+                  7 time is up, 8 anything else. `exec` ends as its command does."
 )]
 pub struct CommandLine {
     #[command(flatten)]

@@ -21,6 +21,8 @@ pub enum Exit {
     Timeout,
     /// Anything else.
     Failed,
+    /// As the command did that was run in a replica.
+    Command(u8),
 }
 
 impl Exit {
@@ -35,6 +37,7 @@ impl Exit {
             Self::Unreachable => 6,
             Self::Timeout => 7,
             Self::Failed => 8,
+            Self::Command(code) => code,
         }
     }
 }

@@ -28,7 +28,8 @@ pub struct Deed {
     pub namespace: String,
     /// Empty: all objects, or one that is yet to be named.
     pub name: String,
-    pub status: bool,
+    /// Of this part instead of the rest: `status`; of a Replica also `logs` and `exec`. Empty: the object.
+    pub part: String,
 }
 
 /// Whether one may, and why.
@@ -57,7 +58,7 @@ impl Client {
             kind: deed.kind.clone(),
             namespace: deed.namespace.clone(),
             name: deed.name.clone(),
-            status: deed.status,
+            part: deed.part.clone(),
         };
         let sent =
             self.call(

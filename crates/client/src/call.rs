@@ -26,6 +26,8 @@ pub struct Call {
     pub safety: Safety,
     /// How long the server may wait before it answers, at the request's own wish.
     pub server_wait: Duration,
+    /// On a connection of its own.
+    pub apart: bool,
 }
 
 impl Call {
@@ -37,7 +39,14 @@ impl Call {
             purpose: Purpose::Read,
             safety: Safety::Repeatable,
             server_wait: Duration::ZERO,
+            apart: false,
         }
+    }
+
+    /// The same on a connection of its own: what is not read of it holds up nothing else.
+    pub fn apart(mut self) -> Self {
+        self.apart = true;
+        self
     }
 
     pub fn write(operation: &'static str, target: impl ToString, safety: Safety) -> Self {
@@ -99,7 +108,8 @@ impl Caller {
             progress.attempts += 1;
             let left = deadline.saturating_duration_since(Instant::now());
             let budget = (self.settings.timeouts.attempt + call.server_wait).min(left);
-            let sent = timeout(budget, send(slot.wire(), budget)).await;
+            let wire = if call.apart { slot.own_wire() } else { slot.wire() };
+            let sent = timeout(budget, send(wire, budget)).await;
             let status = match sent {
                 Ok(Ok(answer)) => {
                     self.answered.store(true, Ordering::Relaxed);

@@ -23,6 +23,7 @@ use crate::ledgers::Ledgers;
 use crate::options::{FieldValidation, OperationId, Scope, WriteOptions};
 use crate::placement::Placement;
 use crate::pool::{Pool, Slot};
+use crate::sessions::Sessions;
 use crate::settings::{Settings, SettingsError};
 use crate::shape::{Dynamic, Shape};
 use crate::transaction::Transaction;
@@ -199,6 +200,11 @@ impl Client {
         &self.caller.settings.endpoints
     }
 
+    /// Logs of replicas, and commands in them.
+    pub fn sessions(&self) -> Sessions {
+        Sessions::new(self.clone())
+    }
+
     pub fn fence(&self) -> Option<&Fence> {
         self.carried.fence.as_ref()
     }
@@ -309,6 +315,19 @@ impl Client {
             request.metadata_mut().insert("traceparent", trace.clone());
         }
         request
+    }
+
+    pub(crate) fn endpoints(&self) -> usize {
+        self.caller.pool.endpoints()
+    }
+
+    /// The wire to one endpoint, whoever else may answer.
+    pub(crate) fn wire(&self, endpoint: usize) -> Wire {
+        self.caller.pool.wire(endpoint)
+    }
+
+    pub(crate) fn own_wire(&self, endpoint: usize) -> Wire {
+        self.caller.pool.own_wire(endpoint)
     }
 
     pub(crate) fn answer_bytes_max(&self) -> usize {

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Start with [`Client`], then [`Api`] for one kind, [`Transaction`] for several objects at once, [`Leases`] for who may act,
-//! [`Placement`] for what runs where.
+//! [`Placement`] for what runs where, [`Sessions`] for what replicas write.
 //!
 //! | module | what |
 //! |---|---|
@@ -24,6 +24,7 @@
 //! | `cluster` | members, how each is, backups, compaction |
 //! | `kinds` | which kinds a cluster serves, with their schemas |
 //! | `placement` | giving replicas a node, and taking it back |
+//! | `sessions/` | logs of replicas, commands in them, and the agents' side of both |
 //! | `shape`, `parts` | what an object is in Rust: typed, dynamic, metadata only |
 //! | `config/` | clusters, users and contexts in a file |
 //! | `call`, `attempt` | deadlines, and which failures are tried again |
@@ -53,6 +54,7 @@ mod parts;
 mod placement;
 mod pool;
 mod refusal;
+mod sessions;
 mod settings;
 mod shape;
 mod transaction;
@@ -81,7 +83,11 @@ pub use placement::{
     ReleaseReason, ReleaseRefusal, Released, SpreadSeen,
 };
 pub use refusal::{FieldConflict, Reason, Refusal};
+pub use sessions::{
+    Attached, Exec, ExecEvent, ExecInput, ExecOutput, Gone, HostInput, HostLine, HostOutput, LogQuery,
+    LogStream, Said, Served, Sessions, Wanted,
+};
 pub use settings::{Identity, Settings, SettingsError, Timeouts, Tls, Token};
 pub use shape::{Dynamic, Partial, Shape, Typed, Writable};
 pub use transaction::{Committed, Transaction};
-pub use wire::{ConnectError, Connector, Network, Wire, WireError};
+pub use wire::{Apart, ConnectError, Connector, Network, Wire, WireError};

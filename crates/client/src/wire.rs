@@ -1,5 +1,6 @@
 //! The network: what carries requests to one endpoint. A seam, which tests and simulations replace.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::body::Body;
@@ -31,7 +32,16 @@ impl WireError {
 /// [`std::io::ErrorKind::ConnectionRefused`] among the causes says that nobody listens there, and that nothing was sent.
 pub trait Connector: Send + Sync + 'static {
     fn connect(&self, endpoint: &Endpoint) -> Result<Wire, ConnectError>;
+
+    /// Further wires to an endpoint, each with a connection of its own: for streams that somebody may not read for a while. None:
+    /// what is not read holds up nothing else on the wire that there is.
+    fn apart(&self, _: &Endpoint) -> Option<Apart> {
+        None
+    }
 }
+
+/// Makes wires to one endpoint.
+pub type Apart = Arc<dyn Fn() -> Result<Wire, ConnectError> + Send + Sync>;
 
 /// A wire could not even be prepared: the settings are wrong.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +91,11 @@ impl Connector for Network {
         let channel =
             self.channel(endpoint).map_err(|source| ConnectError { endpoint: endpoint.clone(), source })?;
         Ok(Wire::new(channel.map_err(WireError::new)))
+    }
+
+    fn apart(&self, endpoint: &Endpoint) -> Option<Apart> {
+        let (network, endpoint) = (self.clone(), endpoint.clone());
+        Some(Arc::new(move || network.connect(&endpoint)))
     }
 }
 

@@ -85,6 +85,8 @@ impl Method {
             | ("setpoint.v1.Ledgers", _) => request(Of::Client, Hold::Sent),
             ("setpoint.v1.Objects", "Watch") => stream(Of::Client, Hold::Lent),
             ("etcdserverpb.Watch", _) => stream(Of::Client, Hold::Answered),
+            // They wait for an agent, or for what its client says first.
+            ("setpoint.v1.Sessions", _) => stream(Of::Client, Hold::Lent),
             ("etcdserverpb.KV", "RangeStream") => stream(Of::Bulk, Hold::Sent),
             ("etcdserverpb.Maintenance", "Hash" | "HashKV") => request(Of::Bulk, Hold::Answered),
             ("etcdserverpb.Lease", "LeaseKeepAlive")
@@ -345,7 +347,12 @@ mod tests {
 
     fn load() -> Load {
         let streams = TallyOptions { client_max: 2, max: 3 };
-        Load::new(LoadOptions { flow: FlowOptions::sized(1, 1, 0), streams, watches: streams })
+        Load::new(LoadOptions {
+            flow: FlowOptions::sized(1, 1, 0),
+            streams,
+            watches: streams,
+            sessions: streams,
+        })
     }
 
     async fn answer(load: &Load, path: &str) -> Response<Body> {

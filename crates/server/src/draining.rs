@@ -18,9 +18,13 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 /// What lasts for as long as its client, or another one, likes: streams, and waiting for a lock or an office.
-const ENDLESS: [&str; 9] = [
+const ENDLESS: [&str; 13] = [
     "/setpoint.v1.Objects/Watch",
     "/setpoint.v1.Coordination/KeepAlive",
+    "/setpoint.v1.Sessions/Logs",
+    "/setpoint.v1.Sessions/Exec",
+    "/setpoint.v1.Sessions/Attach",
+    "/setpoint.v1.Sessions/Serve",
     "/etcdserverpb.Watch/Watch",
     "/etcdserverpb.Lease/LeaseKeepAlive",
     "/v3lockpb.Lock/Lock",

@@ -16,6 +16,7 @@ use setpoint_api::setpoint::v1::access_server::AccessServer;
 use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
 use setpoint_api::setpoint::v1::ledgers_server::LedgersServer;
 use setpoint_api::setpoint::v1::placement_server::PlacementServer;
+use setpoint_api::setpoint::v1::sessions_server::SessionsServer;
 use setpoint_api::v3electionpb::election_server::ElectionServer;
 use setpoint_api::v3lockpb::lock_server::LockServer;
 use setpoint_apiserver::access::AccessService;
@@ -33,6 +34,7 @@ use setpoint_apiserver::ledgers::LedgersService;
 use setpoint_apiserver::objects::ObjectsService;
 use setpoint_apiserver::objects::write::Writer;
 use setpoint_apiserver::placement::{PlacementLimits, PlacementService, Placer};
+use setpoint_apiserver::sessions::{SessionsService, Switchboard};
 use setpoint_consensus::{PeerService, peer_listener};
 use tokio::net::TcpSocket;
 use tokio_stream::{Stream, StreamExt};
@@ -170,6 +172,8 @@ pub async fn serve_clients(
     let Services { identify, context, objects, coordinator } = services;
     let gate = context.gate.clone();
     let placer = Placer::new(objects.clone(), PlacementLimits::default());
+    let (reader, board) = (objects.reader.clone(), Switchboard::new(objects.draw.clone()));
+    let sessions = SessionsService { reader, gate: gate.clone(), board };
     let stop = drain.stopping.clone();
     let message_max = context.limits.request_bytes + MESSAGE_SLACK;
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -214,6 +218,7 @@ pub async fn serve_clients(
             writer: objects,
             gate: gate.clone(),
         })))
+        .add_service(sized!(SessionsServer::new(sessions)))
         .add_service(sized!(AccessServer::new(AccessService { gate: gate.clone() })))
         .add_service(sized!(PlacementServer::new(PlacementService { placer, gate: gate.clone() })))
         .add_service(sized!(CoordinationServer::new(CoordinationService { coordinator, gate })))

@@ -73,9 +73,9 @@ impl LoadMetrics {
         registry.register("requests_admitted", "Requests that got a seat, by level", self.admitted.clone());
         let help = "Requests that found no place to wait, waited too long or left, by level";
         registry.register("requests_turned_away", help, self.refused.clone());
-        let help = "Open streams of clients (signs: of keep-alives and health) and watches that are counted";
+        let help = "Open streams of clients (signs: of keep-alives and health), watches and sessions that are counted";
         registry.register("client_open", help, self.open.clone());
-        let help = "Streams and watches refused because there were too many";
+        let help = "Streams, watches and sessions refused because there were too many";
         registry.register("client_open_refused", help, self.open_refused.clone());
     }
 
@@ -88,7 +88,12 @@ impl LoadMetrics {
             count(&self.admitted.get_or_create(&labels), counts.admitted);
             count(&self.refused.get_or_create(&labels), counts.refused + counts.given_up);
         }
-        let tallies = [("streams", &load.streams), ("signs", &load.signs), ("watches", &load.watches)];
+        let tallies = [
+            ("streams", &load.streams),
+            ("signs", &load.signs),
+            ("watches", &load.watches),
+            ("sessions", &load.sessions),
+        ];
         for (what, tally) in tallies {
             let (counts, labels) = (tally.counts(), [("what", what)]);
             self.open.get_or_create(&labels).set(counts.open as i64);

@@ -147,6 +147,12 @@ pub struct Settings {
     /// The same of one client [default: 131072]
     #[arg(long, env = "SETPOINT_MAX_WATCHES_PER_CLIENT", value_name = "COUNT")]
     pub max_watches_per_client: Option<usize>,
+    /// Logs and commands of replicas that are passed on at a time [default: 256]
+    #[arg(long, env = "SETPOINT_MAX_SESSIONS", value_name = "COUNT")]
+    pub max_sessions: Option<usize>,
+    /// The same for one client [default: 64]
+    #[arg(long, env = "SETPOINT_MAX_SESSIONS_PER_CLIENT", value_name = "COUNT")]
+    pub max_sessions_per_client: Option<usize>,
     /// How often a quiet watch that asked for it is told how far it has come [default: 10m]
     #[arg(long, env = "SETPOINT_WATCH_PROGRESS_INTERVAL", value_name = "DURATION")]
     pub watch_progress_interval: Option<String>,
@@ -356,6 +362,8 @@ impl Settings {
             max_streams_per_client,
             max_watches,
             max_watches_per_client,
+            max_sessions,
+            max_sessions_per_client,
             watch_progress_interval,
             heartbeat_interval,
             election_timeout,

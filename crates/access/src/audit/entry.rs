@@ -22,7 +22,7 @@ pub struct AuditEntry {
     /// None for a request of somebody who was not identified, which was not looked into.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_verb")]
     pub verb: Option<Verb>,
-    /// With `/status` if only that was written; without a verb, the method.
+    /// With its part if it was about that alone: `Node/status`; without a verb, the method.
     #[serde(serialize_with = "cut")]
     pub kind: String,
     #[serde(skip_serializing_if = "String::is_empty", serialize_with = "cut")]
@@ -30,6 +30,9 @@ pub struct AuditEntry {
     /// Of the object, or the key; empty for many at once.
     #[serde(skip_serializing_if = "String::is_empty", serialize_with = "cut")]
     pub name: String,
+    /// What was run in a replica.
+    #[serde(skip_serializing_if = "String::is_empty", serialize_with = "cut")]
+    pub command: String,
     #[serde(flatten)]
     pub result: AuditResult,
     /// The operation id that the request carried.
@@ -50,6 +53,8 @@ pub enum AuditResult {
         #[serde(serialize_with = "as_number")]
         revision: Revision,
     },
+    /// Allowed, and begun: it lasts, and nothing is written by it.
+    Begun,
     /// Allowed, but refused for a reason of the API: `Conflict`, `Fenced`, `Invalid`.
     Refused {
         #[serde(serialize_with = "cut")]
@@ -78,6 +83,7 @@ impl AuditEntry {
             kind: kind.to_owned(),
             namespace: none(),
             name: none(),
+            command: none(),
             result,
             operation: none(),
             source: None,
@@ -89,7 +95,7 @@ impl AuditEntry {
     pub fn of(time: Timestamp, principal: Principal, need: &Need, result: AuditResult) -> Self {
         let (kind, namespace, name) = need.named();
         let entry = Self::new(time, principal, need.verb, &kind, result);
-        Self { namespace, name, ..entry }
+        Self { namespace, name, command: need.command().to_owned(), ..entry }
     }
 
     /// About a request of somebody who could not be identified, by its method.
@@ -179,6 +185,10 @@ mod tests {
         );
         entry.result = AuditResult::Denied { reason: "no role".to_owned() };
         assert!(text(&entry).contains(r#""result":"denied","reason":"no role","operation""#));
+        let exec = Need::exec("shop", "web-0", &["sh".to_owned(), "-c".to_owned(), "date -u".to_owned()]);
+        let entry = AuditEntry::of(Timestamp(0), Principal::anonymous(), &exec, AuditResult::Begun);
+        let ending = r#""verb":"create","kind":"Replica/exec","namespace":"shop","name":"web-0","command":"sh -c \"date -u\"","result":"begun"}"#;
+        assert!(text(&entry).ends_with(ending), "{}", text(&entry));
     }
 
     #[test]

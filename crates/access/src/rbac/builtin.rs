@@ -7,22 +7,23 @@ const READS: &[&str] = &["get", "list", "watch"];
 /// What the users of a namespace write.
 const WORK: &[&str] = &["Workload", "Autoscaler", "Lease", "Event", "Decision"];
 /// What they read besides.
-const SEEN: &[&str] = &["ReplicaSet", "Replica", "Binding", "Quota", "PlacementPolicy", "PriorityClass"];
+const SEEN: &[&str] =
+    &["ReplicaSet", "Replica", "Replica/logs", "Binding", "Quota", "PlacementPolicy", "PriorityClass"];
 
 /// The roles, to be compiled together with those that users write:
 ///
 /// | role | may |
 /// |---|---|
-/// | `setpoint-viewer` | read the kinds of everyday work |
+/// | `setpoint-viewer` | read the kinds of everyday work, and what replicas write |
 /// | `setpoint-editor` | write them, too |
-/// | `setpoint-admin` | do anything, roles and bindings included |
+/// | `setpoint-admin` | do anything, roles and bindings and commands in replicas included |
 /// | `setpoint-etcd` | read and write plain keys through the etcd services, and see the cluster's members and status |
 pub fn builtin_roles() -> Vec<Role> {
     let work = [WORK, SEEN].concat();
     vec![
         role("setpoint-viewer", vec![rule(READS, &work)]),
         role("setpoint-editor", vec![rule(READS, &work), rule(&["*"], WORK)]),
-        role("setpoint-admin", vec![rule(&["*"], &["*"])]),
+        role("setpoint-admin", vec![rule(&["*"], &["*", "*/exec"])]),
         role("setpoint-etcd", vec![rule(&["*"], &[KEYS]), rule(&["get"], &[CLUSTER])]),
     ]
 }
@@ -39,7 +40,7 @@ fn rule(verbs: &[&str], kinds: &[&str]) -> Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rbac::{LEDGERS, Policy, RoleBinding, Target, Verb};
+    use crate::rbac::{LEDGERS, Part, Policy, RoleBinding, Target, Verb};
 
     #[test]
     fn every_builtin_role_is_understood_and_only_admin_decides_about_access() {
@@ -57,6 +58,9 @@ mod tests {
                 let holders = policy.who_can(Verb::Update, &Target::all(kind, "n"));
                 assert_eq!(!holders.is_empty(), role.name == "setpoint-admin", "{} and {kind}", role.name);
             }
+            let exec = Target::object("Replica", "n", "web-0").part(Part::Exec);
+            let holders = policy.who_can(Verb::Create, &exec);
+            assert_eq!(!holders.is_empty(), role.name == "setpoint-admin", "{} and exec", role.name);
         }
     }
 }

@@ -9,7 +9,7 @@ use setpoint_types::KeyRange;
 
 use super::need::{Need, What};
 use super::pattern::{after, lies_below};
-use super::target::{EVERYTHING, LEDGERS};
+use super::target::{EVERYTHING, LEDGERS, Part};
 use super::verb::Verb;
 
 /// Everything that the object API keeps (docs/adr/0007).
@@ -117,7 +117,7 @@ fn some_of(kind: &str, range: &KeyRange, at: usize) -> Option<What> {
         KeyRange::Single(key) => Some(std::str::from_utf8(&key[at..]).ok()?.to_owned()),
         _ => None,
     };
-    Some(What::Objects { kind, status: false, namespace, name })
+    Some(What::Objects { kind, part: Part::Object, namespace, name })
 }
 
 /// `/setpoint.ledger/NAME` or `/setpoint.ledger/NAME/OWNER`. A name that is escaped in its key needs all of them.
@@ -129,11 +129,11 @@ fn ledger_of(range: &KeyRange) -> Option<What> {
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     let name = name.bytes().all(plain).then(|| name.to_owned());
-    Some(What::Objects { kind: LEDGERS.to_owned(), status: false, namespace: String::new(), name })
+    Some(What::Objects { kind: LEDGERS.to_owned(), part: Part::Object, namespace: String::new(), name })
 }
 
 fn all(kind: &str) -> What {
-    What::Objects { kind: kind.to_owned(), status: false, namespace: String::new(), name: None }
+    What::Objects { kind: kind.to_owned(), part: Part::Object, namespace: String::new(), name: None }
 }
 
 /// The text between position `at` and the next slash, and the position behind it, if the whole range has both.

@@ -23,5 +23,5 @@ pub use keys::{ReservedKeys, key_delete, key_put, key_read, key_watch};
 pub use need::Need;
 pub use policy::{Holder, Policy, PolicyProblem, Source};
 pub use role::{Role, RoleBinding, Rule};
-pub use target::{CLUSTER, EVERYTHING, KEYS, LEDGERS, Name, Target};
+pub use target::{CLUSTER, EVERYTHING, KEYS, LEDGERS, Name, Part, Target};
 pub use verb::Verb;

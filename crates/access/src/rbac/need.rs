@@ -6,8 +6,11 @@ use bytes::Bytes;
 use setpoint_types::{KeyRange, LeaseId};
 
 use super::keys::{key_delete, key_put};
-use super::target::{CLUSTER, KEYS, LEDGERS, Name, Target};
+use super::target::{CLUSTER, KEYS, LEDGERS, Name, Part, Target};
 use super::verb::Verb;
+
+/// What commands are run in.
+const REPLICA: &str = "Replica";
 
 /// One thing that must be allowed. Those of one request are all needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,18 +34,43 @@ pub(super) enum What {
     /// No name: all of them, or one whose name is not known yet. No namespace: all of them, or a kind of the whole cluster.
     Objects {
         kind: String,
-        status: bool,
+        part: Part,
         namespace: String,
         name: Option<String>,
+    },
+    /// A command in a replica.
+    Exec {
+        namespace: String,
+        replica: String,
+        command: String,
     },
 }
 
 impl Need {
     /// One object, or its status. Without a name it is one that is yet to be named.
     pub fn object(verb: Verb, kind: &str, status: bool, namespace: &str, name: &str) -> Self {
+        let part = if status { Part::Status } else { Part::Object };
+        Self::part(verb, kind, part, namespace, name)
+    }
+
+    /// A part of one object.
+    pub fn part(verb: Verb, kind: &str, part: Part, namespace: &str, name: &str) -> Self {
         let (kind, namespace) = (kind.to_owned(), namespace.to_owned());
         let name = (!name.is_empty()).then(|| name.to_owned());
-        Self { verb, what: What::Objects { kind, status, namespace, name } }
+        Self { verb, what: What::Objects { kind, part, namespace, name } }
+    }
+
+    /// Running a command in a replica. The command is for the audit log; roles do not look at it.
+    pub fn exec(namespace: &str, replica: &str, command: &[String]) -> Self {
+        let (namespace, replica) = (namespace.to_owned(), replica.to_owned());
+        let is_plain = |letter: char| letter.is_ascii_graphic() && !matches!(letter, '"' | '\\');
+        // Words with blanks are quoted, so that the line can be told apart again.
+        let quoted = |word: &String| match !word.is_empty() && word.chars().all(is_plain) {
+            true => word.clone(),
+            false => format!("{word:?}"),
+        };
+        let command = command.iter().map(quoted).collect::<Vec<_>>().join(" ");
+        Self { verb: Verb::Create, what: What::Exec { namespace, replica, command } }
     }
 
     /// All objects of a kind, in one namespace or, if that is empty, in all of them.
@@ -102,10 +130,15 @@ impl Need {
             What::Cluster { operation, .. } => {
                 Target { name: Name::One(operation), ..Target::all(CLUSTER, "") }
             }
-            What::Objects { kind, status, namespace, name } => Target {
-                status: *status,
+            What::Objects { kind, part, namespace, name } => Target {
+                part: *part,
                 name: name.as_deref().map_or(Name::Any, Name::One),
                 ..Target::all(kind, namespace)
+            },
+            What::Exec { namespace, replica, .. } => Target {
+                part: Part::Exec,
+                name: if replica.is_empty() { Name::Any } else { Name::One(replica) },
+                ..Target::all(REPLICA, namespace)
             },
         }
     }
@@ -124,10 +157,21 @@ impl Need {
                 KeyRange::Span { start, end } => format!("[{}, {})", text(start), text(end)),
                 KeyRange::From(start) => format!("[{}, …)", text(start)),
             }),
-            What::Objects { kind, status, namespace, name } => {
-                let kind = if *status { format!("{kind}/status") } else { kind.clone() };
+            What::Objects { kind, part, namespace, name } => {
+                let kind = format!("{kind}{}", part.suffix());
                 (kind, namespace.clone(), name.clone().unwrap_or_default())
             }
+            What::Exec { namespace, replica, .. } => {
+                (format!("{REPLICA}{}", Part::Exec.suffix()), namespace.clone(), replica.clone())
+            }
+        }
+    }
+
+    /// What the audit log adds to that.
+    pub(crate) fn command(&self) -> &str {
+        match &self.what {
+            What::Exec { command, .. } => command,
+            _ => "",
         }
     }
 }

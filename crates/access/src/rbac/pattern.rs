@@ -3,20 +3,25 @@
 use bytes::Bytes;
 use setpoint_types::KeyRange;
 
-use super::target::{KEYS, Name, Target};
+use super::target::{KEYS, Name, Part, Target};
 
 /// Which kinds, and which part of their objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindPattern {
     /// None for every kind.
     kind: Option<Box<str>>,
-    object: bool,
-    status: bool,
+    /// By the number of the part.
+    parts: [bool; 4],
 }
+
+/// Everything but what has to be named: commands are not run by way of a star.
+const ALL_BUT_EXEC: [bool; 4] = [true, true, true, false];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternProblem {
-    #[error("{0:?} is no kind: write `Workload`, `Workload/status`, `Workload/*`, `*/status` or `*`")]
+    #[error(
+        "{0:?} is no kind: write `Workload`, `Workload/status`, `Replica/logs`, `Replica/exec`, `Workload/*`, `*/status` or `*`"
+    )]
     Kind(String),
     #[error("{0:?} is no name: `*` may only stand at its end")]
     Name(String),
@@ -25,24 +30,24 @@ pub enum PatternProblem {
 impl KindPattern {
     pub fn parse(text: &str) -> Result<Self, PatternProblem> {
         let (kind, part) = text.split_once('/').map_or((text, None), |(kind, part)| (kind, Some(part)));
-        let (object, status) = match part {
+        let only = |one: Part| [0, 1, 2, 3].map(|part| part == one as usize);
+        let parts = match part {
             // Every kind means everything; one kind means what its other writers do not mind.
-            None => (true, kind == "*"),
-            Some("status") => (false, true),
-            Some("*") => (true, true),
-            Some(_) => return Err(PatternProblem::Kind(text.to_owned())),
+            None if kind == "*" => ALL_BUT_EXEC,
+            None => only(Part::Object),
+            Some("*") => ALL_BUT_EXEC,
+            Some(part) => only(Part::of(part).ok_or_else(|| PatternProblem::Kind(text.to_owned()))?),
         };
         match kind {
-            "*" => Ok(Self { kind: None, object, status }),
+            "*" => Ok(Self { kind: None, parts }),
             "" => Err(PatternProblem::Kind(text.to_owned())),
             _ if kind.contains('*') => Err(PatternProblem::Kind(text.to_owned())),
-            _ => Ok(Self { kind: Some(kind.into()), object, status }),
+            _ => Ok(Self { kind: Some(kind.into()), parts }),
         }
     }
 
     pub fn matches(&self, target: &Target<'_>) -> bool {
-        let part = if target.status { self.status } else { self.object };
-        part && self.kind.as_deref().is_none_or(|kind| kind == target.kind)
+        self.parts[target.part as usize] && self.kind.as_deref().is_none_or(|kind| kind == target.kind)
     }
 
     /// Whether it is about this kind, in whatever part.
@@ -52,7 +57,7 @@ impl KindPattern {
 
     /// Whether everything that `other` matches is matched by this one.
     pub fn covers(&self, other: &Self) -> bool {
-        let parts = (self.object || !other.object) && (self.status || !other.status);
+        let parts = self.parts.iter().zip(&other.parts).all(|(own, other)| *own || !other);
         parts && (self.kind.is_none() || self.kind == other.kind)
     }
 }
@@ -165,6 +170,28 @@ mod tests {
             (span(b"ab", b"a"), b"a", true),
         ] {
             assert_eq!(lies_below(&range, prefix), expected, "{range:?} below {prefix:?}");
+        }
+    }
+
+    #[test]
+    fn commands_are_run_only_by_whoever_was_given_just_that() {
+        let exec = Target::object("Replica", "shop", "web-0").part(Part::Exec);
+        let logs = Target::object("Replica", "shop", "web-0").part(Part::Logs);
+        for (pattern, runs, reads) in [
+            ("*", false, true),
+            ("Replica", false, false),
+            ("Replica/*", false, true),
+            ("*/*", false, true),
+            ("Replica/status", false, false),
+            ("Replica/logs", false, true),
+            ("Replica/exec", true, false),
+            ("*/exec", true, false),
+            ("Workload/exec", false, false),
+        ] {
+            let parsed = KindPattern::parse(pattern).expect("a pattern");
+            assert_eq!((parsed.matches(&exec), parsed.matches(&logs)), (runs, reads), "{pattern}");
+            let named = KindPattern::parse("Replica/exec").expect("a pattern");
+            assert_eq!(parsed.covers(&named), runs, "{pattern} gives it away");
         }
     }
 

@@ -13,12 +13,47 @@ pub const CLUSTER: &str = "cluster";
 /// Stands for every kind at once.
 pub const EVERYTHING: &str = "*";
 
+/// What of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All of it but what the other parts are about.
+    #[default]
+    Object,
+    /// Only the status is written.
+    Status,
+    /// What a replica has written.
+    Logs,
+    /// Running commands in a replica. Nothing but its own name means it: neither `*` nor `Replica/*`.
+    Exec,
+}
+
+const PARTS: [(Part, &str); 4] =
+    [(Part::Object, ""), (Part::Status, "status"), (Part::Logs, "logs"), (Part::Exec, "exec")];
+
+impl Part {
+    pub fn all() -> impl Iterator<Item = Self> {
+        PARTS.iter().map(|(part, _)| *part)
+    }
+
+    /// As it is written behind the kind: `status`. None if there is no such part.
+    pub fn of(name: &str) -> Option<Self> {
+        PARTS.iter().find(|(_, known)| !known.is_empty() && *known == name).map(|(part, _)| *part)
+    }
+
+    /// `/status`; nothing for the object.
+    pub fn suffix(self) -> String {
+        match PARTS[self as usize].1 {
+            "" => String::new(),
+            name => format!("/{name}"),
+        }
+    }
+}
+
 /// One object, many, or keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub kind: &'a str,
-    /// Only the status is written.
-    pub status: bool,
+    pub part: Part,
     /// None for what belongs to the whole cluster, and for all namespaces at once: both need a grant for the whole
     /// cluster.
     pub namespace: Option<&'a str>,
@@ -40,26 +75,26 @@ pub enum Name<'a> {
 impl<'a> Target<'a> {
     /// One object. An empty namespace is that of a kind of the whole cluster.
     pub fn object(kind: &'a str, namespace: &'a str, name: &'a str) -> Self {
-        Self { kind, status: false, namespace: some(namespace), name: Name::One(name) }
+        Self { kind, part: Part::Object, namespace: some(namespace), name: Name::One(name) }
     }
 
     /// All objects of a kind, in one namespace or, if that is empty, in all of them.
     pub fn all(kind: &'a str, namespace: &'a str) -> Self {
-        Self { kind, status: false, namespace: some(namespace), name: Name::Any }
+        Self { kind, part: Part::Object, namespace: some(namespace), name: Name::Any }
     }
 
     pub fn ledger(name: &'a str) -> Self {
-        Self { kind: LEDGERS, status: false, namespace: None, name: Name::One(name) }
+        Self { kind: LEDGERS, part: Part::Object, namespace: None, name: Name::One(name) }
     }
 
     pub fn keys(range: &'a KeyRange) -> Self {
-        Self { kind: KEYS, status: false, namespace: None, name: Name::Keys(range) }
+        Self { kind: KEYS, part: Part::Object, namespace: None, name: Name::Keys(range) }
     }
 
-    /// The same, but only its status.
+    /// The same, but only this part.
     #[must_use]
-    pub fn status(self) -> Self {
-        Self { status: true, ..self }
+    pub fn part(self, part: Part) -> Self {
+        Self { part, ..self }
     }
 }
 
@@ -70,7 +105,7 @@ fn some(text: &str) -> Option<&str> {
 /// As a phrase in a sentence. What a client sent is cut and escaped: it has no say in the form of our messages.
 impl fmt::Display for Target<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = if self.status { "/status" } else { "" };
+        let part = self.part.suffix();
         if self.kind == EVERYTHING {
             write!(f, "every kind")?;
         } else {

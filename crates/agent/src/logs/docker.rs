@@ -4,8 +4,7 @@ use bollard::Docker;
 use bollard::query_parameters::LogsOptions;
 use bytes::Bytes;
 use futures::stream::{Stream, StreamExt};
-
-use super::LogQuery;
+use setpoint_client::LogQuery;
 
 /// What a container wrote. The engine stamps lines by itself, and counts `since` in whole seconds.
 pub fn stream(
@@ -17,7 +16,7 @@ pub fn stream(
         follow: query.follow,
         stdout: true,
         stderr: true,
-        since: query.since_ms.and_then(|since| i32::try_from(since / 1000).ok()).unwrap_or(0),
+        since: query.since.and_then(|since| i32::try_from(since.0 / 1000).ok()).unwrap_or(0),
         timestamps: query.timestamps,
         tail: query.tail.map_or_else(|| "all".to_owned(), |tail| tail.to_string()),
         ..LogsOptions::default()

@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::LogQuery;
+use setpoint_client::LogQuery;
+
 use crate::runtime::process::run_folder::RunFolder;
 
 /// A place in what a replica wrote.
@@ -27,7 +28,9 @@ struct Current {
     inode: u64,
 }
 
-/// How many lines are given at once.
+/// How much is given at once, to which the last line may add.
+const BYTES_MAX: usize = 64 << 10;
+/// How many lines are looked at before something is given.
 const LINES_MAX: usize = 1024;
 
 impl Reader {
@@ -43,7 +46,7 @@ impl Reader {
         let mut out = Vec::new();
         let mut lines = 0;
         let mut line = Vec::new();
-        while lines < LINES_MAX {
+        while lines < LINES_MAX && out.len() < BYTES_MAX {
             let Some(current) = self.current.as_mut() else {
                 if !self.open_next() {
                     break;
@@ -73,12 +76,15 @@ impl Reader {
     /// Whether nothing more can come: the last run has ended, and all of it was read.
     pub fn is_over(&self) -> bool {
         let Some(current) = &self.current else { return self.runs.is_empty() };
-        self.runs.is_empty() && RunFolder::new(&current.run).ended().is_ok_and(|ended| ended.is_some())
+        let folder = RunFolder::new(&current.run);
+        // One whose folder was taken away has ended, too.
+        let ended = || folder.ended().is_ok_and(|ended| ended.is_some()) || !folder.path().exists();
+        self.runs.is_empty() && ended()
     }
 
     fn take(&mut self, line: &[u8], out: &mut Vec<u8>) -> usize {
         let Some((time, ends, text)) = parse(line) else { return 0 };
-        if self.query.since_ms.is_some_and(|since| time < since) {
+        if self.query.since.is_some_and(|since| time < since.0) {
             return 0;
         }
         if self.query.timestamps && !self.broken {
@@ -215,7 +221,7 @@ mod tests {
         let text = |query| read(&mut Reader::new(runs.clone(), query)).replace('\n', " ");
         assert_eq!(text(LogQuery::default()), "0 1 2 3 4 5 ");
         assert_eq!(text(LogQuery { tail: Some(3), ..LogQuery::default() }), "3 4 5 ");
-        assert_eq!(text(LogQuery { since_ms: Some(2), ..LogQuery::default() }), "2 3 4 5 ");
+        assert_eq!(text(LogQuery { since: Some(Timestamp(2)), ..LogQuery::default() }), "2 3 4 5 ");
         let stamped = LogQuery { tail: Some(1), timestamps: true, ..LogQuery::default() };
         assert_eq!(text(stamped), "5 5 ");
     }

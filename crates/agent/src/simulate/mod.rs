@@ -64,7 +64,7 @@ pub async fn run(
         listener.map_err(|source| AgentError::Listen { address: args.listen_http.to_string(), source })?;
     let mut tasks = JoinSet::new();
     tasks.spawn(fleet.clone().run(stop.clone()));
-    let (shared, stopped) = (Shared::without_logs(metrics.clone(), None, ready), stop.clone());
+    let (shared, stopped) = (Shared { metrics: metrics.clone(), lease: None, ready }, stop.clone());
     tasks.spawn(async move {
         http::serve(listener, shared, stopped).await.ok();
     });

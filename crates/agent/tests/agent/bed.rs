@@ -15,15 +15,17 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use setpoint_agent::runtime::process::cgroup::{Hierarchy, Limits};
 use setpoint_agent::runtime::process::run_folder::{Claim, RunFolder};
-use setpoint_client::{Client, Connector, DeleteOptions, Typed, Wire, WireError, WriteOptions};
+use setpoint_client::{
+    Client, Connector, DeleteOptions, ExecEvent, ExecInput, ExecOutput, LogQuery, Typed, Wire, WireError,
+    WriteOptions,
+};
 use setpoint_testkit::World;
 use setpoint_types::kinds::{
     Binding, BindingSpec, BindingState, Node, Replica, ReplicaSpec, ReplicaStatus, ReplicaTemplate, Stage,
 };
 use setpoint_types::object::find_condition;
 use setpoint_types::{Epoch, Revision, Uid};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tonic::body::Body;
 use tower::ServiceExt;
@@ -282,35 +284,31 @@ impl Bed {
         self.state().join("replicas").join(self.replica(name).await.metadata.uid.as_str()).join("work")
     }
 
-    /// So many bytes of what a replica wrote.
-    pub fn logs(&self, name: &str, query: &str, bytes: usize) -> impl Future<Output = String> + use<> {
-        let path = format!("/v1/logs/default/{name}?{query}");
-        let address = self.log().lines().rev().find_map(|line| {
-            let rest = line.split("http=").nth(1)?;
-            Some(rest.split_whitespace().next()?.to_owned())
-        });
-        async move {
-            let address = address.expect("the agent says where it listens");
-            let mut stream = TcpStream::connect(&address).await.expect("a connection");
-            let request = format!("GET {path} HTTP/1.0\r\nHost: agent\r\n\r\n");
-            stream.write_all(request.as_bytes()).await.expect("sent");
-            let mut answer = Vec::new();
-            let read = async {
-                loop {
-                    let text = String::from_utf8_lossy(&answer).into_owned();
-                    if let Some((head, body)) = text.split_once("\r\n\r\n")
-                        && body.len() >= bytes
-                    {
-                        assert!(head.contains("200"), "{head}");
-                        return body.to_owned();
-                    }
-                    if stream.read_buf(&mut answer).await.expect("more") == 0 {
-                        return text;
-                    }
-                }
-            };
-            timeout(PATIENCE, read).await.expect("an answer in time")
-        }
+    /// What a replica wrote, by way of the server: until it ends, or so much was read.
+    pub async fn logs(&self, name: &str, query: &LogQuery, bytes: usize) -> String {
+        let read = async {
+            let mut stream = self.client.sessions().logs(name, query).await.expect("a log");
+            let mut text = Vec::new();
+            while text.len() < bytes
+                && let Some(more) = stream.next().await.expect("more of it")
+            {
+                text.extend_from_slice(&more);
+            }
+            String::from_utf8(text).expect("text")
+        };
+        timeout(PATIENCE, read).await.unwrap_or_else(|_| panic!("no log in time\n{}", self.log()))
+    }
+
+    /// A command in a replica, by way of the server.
+    pub async fn exec(&self, name: &str, script: &str, interactive: bool) -> (ExecInput, ExecOutput) {
+        let exec = self.client.sessions().exec(name).await;
+        let exec = exec.unwrap_or_else(|error| panic!("{error}: {error:?}\n{}", self.log()));
+        exec.run(&["/bin/sh", "-c", script].map(str::to_owned), interactive).await
+    }
+
+    /// Why no command can be run in a replica, if it is so.
+    pub async fn try_exec(&self, name: &str) -> Result<(), String> {
+        self.client.sessions().exec(name).await.map(drop).map_err(|error| error.to_string())
     }
 
     fn shims(&self) -> Vec<u32> {
@@ -431,4 +429,21 @@ async fn serve(listener: TcpListener, wire: Wire, cut: Arc<AtomicBool>) {
 
 async fn answer(wire: Wire, request: Request<Incoming>) -> Result<Response<Body>, WireError> {
     wire.oneshot(request.map(Body::new)).await
+}
+
+/// Both outputs of a command, and its code.
+pub async fn finished(mut output: ExecOutput) -> (String, String, u32) {
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
+    let end = async {
+        loop {
+            match output.next().await.expect("more of it") {
+                ExecEvent::Output(bytes) => out.extend_from_slice(&bytes),
+                ExecEvent::Errors(bytes) => errors.extend_from_slice(&bytes),
+                ExecEvent::End(code) => return code,
+            }
+        }
+    };
+    let code = timeout(PATIENCE, end).await.expect("it ends in time");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (text(out), text(errors), code)
 }

@@ -2,7 +2,7 @@
 //! through crashes at every step.
 //!
 //! - `bed`: a server and an agent; `engine`: an engine, and images for it
-//! - this file: processes; `containers`: the same with containers, and an engine that comes and goes; `docker`: the runtime alone
+//! - this file: processes; `containers`: the same with containers, and an engine that comes and goes; `docker`: the runtime alone; `sessions`: logs and commands
 
 // What a test was not able to try, or saw when it failed, is said to whoever runs it.
 #![allow(clippy::print_stdout)]
@@ -11,6 +11,7 @@ mod bed;
 mod containers;
 mod docker;
 mod engine;
+mod sessions;
 
 use std::time::Duration;
 
@@ -21,9 +22,10 @@ use setpoint_types::kinds::{
 };
 
 /// Says that it was started, where, and goes on until it is told otherwise.
-const SERVER: &str = "echo $$ $PORT $PORT_HTTP >> $STARTS; trap 'exit 0' TERM; while :; do sleep 0.05; done";
+pub const SERVER: &str =
+    "echo $$ $PORT $PORT_HTTP >> $STARTS; trap 'exit 0' TERM; while :; do sleep 0.05; done";
 
-fn template(bed: &Bed, script: &str) -> ReplicaTemplate {
+pub fn template(bed: &Bed, script: &str) -> ReplicaTemplate {
     ReplicaTemplate {
         command: ["/bin/sh", "-c", script].map(str::to_owned).into(),
         env: vec![EnvVar { name: "STARTS".into(), value: bed.starts().display().to_string() }],
@@ -199,22 +201,6 @@ async fn what_can_never_run_ends_in_a_reason() {
     assert!(blocked.contains("Image") && blocked.contains("/no/such/file"), "{blocked}");
     bed.delete("fetched-0").await;
     bed.stopped("fetched-0").await;
-    bed.no_process_is_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_it_wrote_is_served_while_it_comes() {
-    let mut bed = Bed::new("logs").await;
-    bed.start_agent("");
-    let script = "echo one; echo two; while ! [ -e go ]; do sleep 0.02; done; echo three; sleep 1000";
-    bed.bind("web-0", template(&bed, script)).await;
-    bed.stage("web-0", Stage::Serving).await;
-    assert_eq!(bed.logs("web-0", "tail=1", 4).await, "two\n");
-    let (following, go) = (bed.logs("web-0", "follow=true", 14), bed.work("web-0").await.join("go"));
-    std::fs::write(go, "").expect("written");
-    assert_eq!(following.await, "one\ntwo\nthree\n");
-    bed.delete("web-0").await;
-    bed.stopped("web-0").await;
     bed.no_process_is_left().await;
 }
 

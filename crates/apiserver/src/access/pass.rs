@@ -68,6 +68,13 @@ impl Pass {
         }
     }
 
+    /// Records that something was begun that lasts. It is in the log's queue before this returns.
+    pub async fn begun(mut self) {
+        if let Some(open) = self.0.take() {
+            open.guards.record(&open.caller, &open.operation, &open.needs, &AuditResult::Begun).await;
+        }
+    }
+
     /// Records what came of the write. `written` tells the revision, or that nothing had to be written.
     pub async fn settle<T, E: Failure>(
         mut self,

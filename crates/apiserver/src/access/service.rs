@@ -1,6 +1,6 @@
 //! The service by which clients ask who they are and what they may do. Asking is for everybody, and is not written down.
 
-use setpoint_access::{Need, Verb};
+use setpoint_access::{Need, Part, Verb};
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_api::setpoint::v1::access_server::Access;
@@ -37,7 +37,12 @@ impl Access for AccessService {
         if asked.kind.is_empty() {
             return Err(Refusal::invalid("kind", "names no kind").into());
         }
-        let need = Need::object(verb, &asked.kind, asked.status, &asked.namespace, &asked.name);
+        let part = match asked.part.as_str() {
+            "" => Part::Object,
+            part => Part::of(part)
+                .ok_or_else(|| Refusal::invalid("part", "must be status, logs or exec, or empty"))?,
+        };
+        let need = Need::part(verb, &asked.kind, part, &asked.namespace, &asked.name);
         let decision = self.gate.decide(&caller, &need);
         Ok(Response::new(pb::CanIResponse { allowed: decision.is_allowed(), reason: decision.to_string() }))
     }
@@ -93,13 +98,20 @@ mod tests {
             namespace: namespace.into(),
             ..Default::default()
         };
-        for (verb, namespace, allowed) in
-            [("get", "shop", true), ("get", "", false), ("delete", "shop", false)]
-        {
-            let told = service.can_i(jane(ask(verb, namespace))).await.expect("an answer").into_inner();
-            assert_eq!(told.allowed, allowed, "{verb} {namespace}: {}", told.reason);
+        for (verb, namespace, part, allowed) in [
+            ("get", "shop", "", true),
+            ("get", "shop", "status", false),
+            ("get", "", "", false),
+            ("delete", "shop", "", false),
+        ] {
+            let asked = pb::CanIRequest { part: part.into(), ..ask(verb, namespace) };
+            let told = service.can_i(jane(asked)).await.expect("an answer").into_inner();
+            assert_eq!(told.allowed, allowed, "{verb} {namespace} {part}: {}", told.reason);
             assert!(!told.reason.is_empty());
         }
+        let asked = pb::CanIRequest { part: "soul".into(), ..ask("get", "shop") };
+        let refused = service.can_i(jane(asked)).await.expect_err("no part");
+        assert!(refused.message().contains("status, logs or exec"), "{}", refused.message());
         let refused = service.can_i(jane(ask("eat", "shop"))).await.expect_err("no verb");
         assert!(refused.message().contains("get, list"), "{}", refused.message());
     }

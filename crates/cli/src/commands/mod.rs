@@ -12,6 +12,7 @@ mod dev;
 mod diff;
 mod edit;
 mod events;
+mod exec;
 mod explain;
 mod get;
 mod logs;
@@ -72,6 +73,8 @@ pub enum Command {
     ApiResources(api_resources::ApiResources),
     /// Show what replicas write
     Logs(logs::Logs),
+    /// Run a command in a replica
+    Exec(exec::Exec),
     /// Show how much of nodes and namespaces is reserved; what is used is not measured
     #[command(subcommand)]
     Top(top::Top),
@@ -121,6 +124,7 @@ impl Command {
             Self::Drain(command) => command.run(session).await,
             Self::ApiResources(command) => command.run(session).await,
             Self::Logs(command) => command.run(session).await,
+            Self::Exec(command) => command.run(session).await,
             Self::Top(command) => command.run(session).await,
             Self::Watch(command) => command.run(session).await,
             Self::Config(command) => command.run(session),

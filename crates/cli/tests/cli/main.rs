@@ -3,11 +3,13 @@
 //! - [`script`]: scripts with commands and what comes of them (`golden/*.txt`); `UPDATE_GOLDENFILES=1` writes them anew
 //! - [`theatre`]: a stage over a world without sockets
 //! - [`ring`]: three nodes for the commands about nodes
+//! - [`sessions`]: logs and commands, with an agent of the test's own
 //! - [`network`]: what only a network can do: nobody there, certificates of others
 
 mod network;
 mod ring;
 mod script;
+mod sessions;
 mod theatre;
 
 use std::path::Path;

@@ -22,7 +22,7 @@ use crate::attempt::Health;
 use crate::client::BuildError;
 use crate::entropy::Entropy;
 use crate::settings::Settings;
-use crate::wire::{Connector, Wire, with_token};
+use crate::wire::{Apart, Connector, Wire, with_token};
 
 /// The wires of one client.
 ///
@@ -30,6 +30,9 @@ use crate::wire::{Connector, Wire, with_token};
 /// ([`probe`]). **Does not promise** fairness between calls that wait for the same endpoint.
 pub struct Pool {
     wires: Vec<Wire>,
+    /// More of them, for what must not hold up the others.
+    aparts: Vec<Option<Apart>>,
+    token: Option<http::HeaderValue>,
     balancer: Mutex<Balancer>,
     entropy: Entropy,
     probes: Mutex<Probes>,
@@ -42,16 +45,30 @@ impl Pool {
         entropy: Entropy,
     ) -> Result<Arc<Self>, BuildError> {
         let token = settings.token.as_ref().map(|token| token.header()).transpose()?;
-        let mut wires = Vec::new();
+        let (mut wires, mut aparts) = (Vec::new(), Vec::new());
         for endpoint in &settings.endpoints {
-            let wire = connector.connect(endpoint)?;
-            wires.push(match &token {
-                Some(token) => with_token(wire, token.clone()),
-                None => wire,
-            });
+            wires.push(bearing(connector.connect(endpoint)?, token.as_ref()));
+            aparts.push(connector.apart(endpoint));
         }
         let balancer = Mutex::new(Balancer::new(wires.len(), settings.breaker));
-        Ok(Arc::new(Self { wires, balancer, entropy, probes: Mutex::new(Probes::default()) }))
+        Ok(Arc::new(Self { wires, aparts, token, balancer, entropy, probes: Mutex::new(Probes::default()) }))
+    }
+
+    /// How many endpoints there are.
+    pub fn endpoints(&self) -> usize {
+        self.wires.len()
+    }
+
+    /// The wire to one of them.
+    pub fn wire(&self, index: usize) -> Wire {
+        self.wires[index].clone()
+    }
+
+    /// One of its own, where that makes a difference.
+    pub fn own_wire(&self, index: usize) -> Wire {
+        let more = self.aparts[index].as_ref().and_then(|more| more().ok());
+        // It is made as the shared one was, which went well.
+        more.map_or_else(|| self.wire(index), |wire| bearing(wire, self.token.as_ref()))
     }
 
     /// A place to send a request to, as soon as there is one; none if that is not before the deadline.
@@ -86,6 +103,13 @@ impl Pool {
     }
 }
 
+fn bearing(wire: Wire, token: Option<&http::HeaderValue>) -> Wire {
+    match token {
+        Some(token) => with_token(wire, token.clone()),
+        None => wire,
+    }
+}
+
 /// A request on its way to one endpoint, or a stream from there. Dropped, it counts as ended.
 pub struct Slot {
     pool: Arc<Pool>,
@@ -95,7 +119,11 @@ pub struct Slot {
 
 impl Slot {
     pub fn wire(&self) -> Wire {
-        self.pool.wires[self.index].clone()
+        self.pool.wire(self.index)
+    }
+
+    pub fn own_wire(&self) -> Wire {
+        self.pool.own_wire(self.index)
     }
 
     pub fn report(&mut self, health: Health, patience: Option<Duration>) {

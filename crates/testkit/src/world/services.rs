@@ -9,6 +9,7 @@ use setpoint_api::setpoint::v1::access_server::AccessServer;
 use setpoint_api::setpoint::v1::coordination_server::CoordinationServer;
 use setpoint_api::setpoint::v1::ledgers_server::LedgersServer;
 use setpoint_api::setpoint::v1::placement_server::PlacementServer;
+use setpoint_api::setpoint::v1::sessions_server::SessionsServer;
 use setpoint_apiserver::access::{AccessService, Gate, Roles};
 use setpoint_apiserver::coordination::{CoordinationLimits, CoordinationService, Coordinator};
 use setpoint_apiserver::ledgers::LedgersService;
@@ -17,6 +18,7 @@ use setpoint_apiserver::objects::write::{Turns, WriteLimits, Writer};
 use setpoint_apiserver::objects::{Catalog, Index, ObjectsService, ReadLimits, Reader};
 use setpoint_apiserver::placement::{PlacementLimits, PlacementService, Placer};
 use setpoint_apiserver::replica::Halt;
+use setpoint_apiserver::sessions::{SessionsService, Switchboard};
 use setpoint_client::{Entropy, Wire};
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -51,6 +53,8 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, guarded: bool, stop: &Cancellatio
     let coordinator = Coordinator::new(writer.clone(), keeper, CoordinationLimits::default(), stop.clone());
     let placer = Placer::new(writer.clone(), PlacementLimits::default());
     let placement = PlacementService { placer, gate: gate.clone() };
+    let board = Switchboard::new(writer.draw.clone());
+    let sessions = SessionsService { reader: writer.reader.clone(), gate: gate.clone(), board };
     let (reader, ledgers) = (writer.reader.clone(), writer.reader.clone());
     let objects = ObjectsService { reader, writer, gate: gate.clone() };
     let ledgers = LedgersService { reader: ledgers, gate: gate.clone() };
@@ -58,6 +62,7 @@ pub fn start(log: &Arc<Log>, entropy: Entropy, guarded: bool, stop: &Cancellatio
         .add_service(AccessServer::new(AccessService { gate: gate.clone() }))
         .add_service(CoordinationServer::new(CoordinationService { coordinator, gate }))
         .add_service(LedgersServer::new(ledgers))
+        .add_service(SessionsServer::new(sessions))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(REQUEST_BYTES_MAX))
         .prepare();
     Wire::new(ServiceExt::<http::Request<Body>>::map_err(routes, |never| match never {}))

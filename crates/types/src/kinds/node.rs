@@ -95,7 +95,7 @@ pub struct AgentInfo {
     /// Its version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Where it can be reached.
+    /// Where its health and metrics are.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub address: String,
     /// Changes when the host starts anew: what ran before is gone then.

@@ -41,7 +41,8 @@ pub struct AccessRule {
     #[schemars(length(min = 1, max = 16), extend("x-setpoint-list-type" = "set"))]
     pub verbs: Vec<String>,
     /// `Workload`; `Workload/status` for its status, `Workload/*` for both, `*/status` for the status of every kind, `*`
-    /// for everything; `keys` for the keys of the etcd interface, `ledgers` for ledgers, `cluster` for its members and upkeep.
+    /// for everything; `Replica/logs` (with `get`) for what replicas write, which the stars include, and `Replica/exec` (with
+    /// `create`) for running commands in them, which no star includes but that of `*/exec`; `keys` for the keys of the etcd interface, `ledgers` for ledgers, `cluster` for its members and upkeep.
     #[schemars(length(min = 1, max = 256), extend("x-setpoint-list-type" = "set"))]
     pub kinds: Vec<String>,
     /// Only these: `web`, or `web-*` for all that begin so. Empty: all. For the kind `keys`, keys and beginnings of keys.
@@ -82,7 +83,7 @@ impl KindType for Role {
             problems.each("kinds", &rule.kinds, |problems, kind| {
                 if !is_kind_pattern(kind) {
                     problems
-                        .report("must be like Workload, Workload/status, Workload/*, */status, *, keys, ledgers or cluster");
+                        .report("must be like Workload, Workload/status, Replica/logs, Replica/exec, Workload/*, */status, *, keys, ledgers or cluster");
                 }
             });
             problems.each("names", &rule.names, |problems, name| {
@@ -96,6 +97,6 @@ impl KindType for Role {
 
 fn is_kind_pattern(text: &str) -> bool {
     let (kind, part) = text.split_once('/').map_or((text, None), |(kind, part)| (kind, Some(part)));
-    let known_part = matches!(part, None | Some("status" | "*"));
+    let known_part = matches!(part, None | Some("status" | "logs" | "exec" | "*"));
     known_part && (kind == "*" || check_kind(kind).is_ok()) || NO_OBJECTS.contains(&text)
 }

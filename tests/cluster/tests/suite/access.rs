@@ -52,7 +52,7 @@ impl Who {
 impl Guarded {
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let clients = ["admin:setpoint:admins", "lea:leads", "joe"];
+        let clients = ["admin:setpoint:admins", "lea:leads", "joe", "hosts:setpoint:nodes"];
         let pki = Pki::make(folder.path().join("pki"), &clients);
         let tokens = folder.path().join("tokens");
         fs::write(&tokens, "# nobody yet\n").expect("written");
@@ -90,7 +90,7 @@ impl Guarded {
         String::from_utf8(output.stdout).expect("text").trim().to_owned()
     }
 
-    fn audit(&self, node: usize) -> String {
+    pub fn audit(&self, node: usize) -> String {
         fs::read_to_string(self.cluster.nodes()[node].directory.join("audit.log")).unwrap_or_default()
     }
 }

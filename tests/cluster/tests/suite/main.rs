@@ -2,6 +2,7 @@
 
 mod access;
 mod access_etcd;
+mod access_sessions;
 mod ambiguous;
 mod backup;
 mod bad_objects;

@@ -30,7 +30,7 @@ impl Pki {
         self.0.join(name).display().to_string()
     }
 
-    fn read(&self, name: &str) -> Vec<u8> {
+    pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.0.join(name)).expect("the command made it")
     }
 

@@ -4,6 +4,7 @@
 //! - `estate`: all of it, started and stopped; `host`: an agent and what it runs; `program`: one of the others
 //! - `shop`: what is submitted, and what is seen of it; `page`: one HTTP request; `sampler`: a client that asks all the time
 //! - `containers`: an engine, and a workload of containers
+//! - `sessions`: logs and commands, by way of every node of the store
 //! - `log`: what the store has written, revision by revision; `leftovers`: what must not be left
 //!
 //! Each test starts an estate of its own. Times are short, but nothing is asserted on them.
@@ -22,4 +23,5 @@ mod page;
 mod program;
 mod reach;
 mod sampler;
+mod sessions;
 mod shop;

@@ -100,6 +100,11 @@ impl DockerRuntime {
         container::name(run)
     }
 
+    pub async fn is_running(&self, run: &RunId) -> bool {
+        let about = self.inspect(run).await;
+        about.is_ok_and(|about| about.and_then(|about| about.state?.running) == Some(true))
+    }
+
     /// The engine, once it has answered.
     async fn known(&self) -> Result<&Docker, RuntimeError> {
         let connect = async || {

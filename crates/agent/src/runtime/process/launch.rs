@@ -31,7 +31,7 @@ pub fn beside() -> io::Result<()> {
     Err(become_program(&plan))
 }
 
-fn prepare(plan: &Plan) -> io::Result<()> {
+pub(super) fn prepare(plan: &Plan) -> io::Result<()> {
     // Whoever is in the groups is found and limited; everything after this is the replica's own.
     plan.cgroup.join()?;
     setsid()?;
@@ -53,7 +53,7 @@ fn die_with(shim: u32) -> io::Result<()> {
     }
 }
 
-fn enter(plan: &Plan) -> io::Result<()> {
+pub(super) fn enter(plan: &Plan) -> io::Result<()> {
     std::env::set_current_dir(&plan.folder).map_err(|error| {
         io::Error::new(error.kind(), format!("the folder {}: {error}", plan.folder.display()))
     })

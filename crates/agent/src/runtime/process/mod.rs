@@ -4,7 +4,7 @@
 //! agent ──▶ shim (one per run, survives the agent) ──▶ launch ──becomes──▶ the program
 //! ```
 //!
-//! - [`shim`], [`launch`]: the same binary, with a hidden first argument
+//! - [`shim`], [`launch`], [`guest`]: the same binary, with a hidden first argument; a guest is a command beside the program
 //! - [`run_folder`]: what agent and shim tell each other
 //! - [`cgroup`]: limits, and how all of a run is found
 //! - [`log_file`]: what the program wrote
@@ -12,6 +12,7 @@
 //! This file is the agent's side: it starts shims, finds them again, and settles what became of those that are gone.
 
 pub mod cgroup;
+pub mod guest;
 pub mod launch;
 pub mod log_file;
 pub mod run_folder;
@@ -28,7 +29,7 @@ use futures::future::{BoxFuture, FutureExt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use self::cgroup::{Cgroup, Hierarchy, Limits};
@@ -72,6 +73,21 @@ impl ProcessRuntime {
     /// The folder of a run: its logs are there.
     pub fn folder(&self, run: &RunId) -> RunFolder {
         RunFolder::new(self.settings.runs.join(run.to_string()))
+    }
+
+    /// Starts a command in a run. It ends with its standard input, which is made of [`guest::pieces`], and with the run; none of it is
+    /// left when the process has ended.
+    pub fn invite(&self, run: &RunId, command: &[String]) -> io::Result<Child> {
+        let mut guest = Command::new(&self.settings.program);
+        guest.arg("guest").arg(self.folder(run).path()).args(command).env_clear();
+        guest.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        guest.spawn()
+    }
+
+    /// Whether a run goes on, as far as is written down.
+    pub fn is_running(&self, run: &RunId) -> bool {
+        let folder = self.folder(run);
+        folder.started().is_ok_and(|it| it.is_some()) && folder.ended().is_ok_and(|it| it.is_none())
     }
 
     fn plan(&self, task: &Task, command: Vec<String>) -> Plan {
@@ -156,6 +172,7 @@ impl ProcessRuntime {
 
     /// Ends what is left of a run whose shim died, and writes down that nobody saw how it ended.
     fn bury(&self, folder: &RunFolder) -> io::Result<Ended> {
+        folder.evict();
         if let Some(plan) = folder.plan()? {
             plan.cgroup.kill_all();
             plan.cgroup.remove();

@@ -8,6 +8,8 @@
 //! exit.json     how it ended: nothing of the run is alive any more. By the shim; by an agent if the shim died
 //! control       a pipe by which the agent tells the shim to stop the process
 //! problem       why the program could not be started
+//! guest-PID-TICKS  a command that somebody runs beside it; there as long as that lives
+//! ending        the run ends: nothing more is begun in it
 //! log, log.1 …  what it wrote
 //! ```
 //!
@@ -16,6 +18,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -23,7 +26,7 @@ use setpoint_types::Timestamp;
 
 use super::cgroup::Cgroup;
 use crate::durable;
-use crate::machine::{BootTime, ProcessId};
+use crate::machine::{BootTime, ProcessId, boot_id, descendants, kill};
 use crate::runtime::{Ended, Order};
 
 /// What to run, and how.
@@ -64,6 +67,20 @@ pub struct Started {
     pub process: ProcessId,
     pub at: Timestamp,
     pub boot_time: BootTime,
+}
+
+/// What the files of guests begin with.
+const GUEST: &str = "guest-";
+/// Between two looks whether a guest is gone.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// A guest that is written down.
+pub struct Registered(PathBuf);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok();
+    }
 }
 
 /// The folder.
@@ -114,6 +131,46 @@ impl RunFolder {
 
     pub fn ended(&self) -> io::Result<Option<Ended>> {
         durable::read(&self.file("exit.json"))
+    }
+
+    /// Writes down a guest. It is there until what is returned is dropped.
+    pub fn register(&self, guest: &ProcessId) -> io::Result<Registered> {
+        let path = self.file(&format!("{GUEST}{}-{}", guest.pid, guest.started_ticks));
+        File::options().create_new(true).write(true).open(&path)?;
+        Ok(Registered(path))
+    }
+
+    /// Those that are written down, whether they live or not.
+    fn guests(&self) -> Vec<ProcessId> {
+        let names = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let read = |name: &str| {
+            let (pid, ticks) = name.strip_prefix(GUEST)?.split_once('-')?;
+            let (pid, started_ticks) = (pid.parse().ok()?, ticks.parse().ok()?);
+            Some(ProcessId { pid, started_ticks, boot_id: boot_id() })
+        };
+        names.filter_map(|entry| read(entry.file_name().to_str()?)).collect()
+    }
+
+    /// Nothing more is begun in the run from now on, and guests that there are are ended with all they have started. Returns when
+    /// they are gone.
+    pub fn evict(&self) {
+        // A folder that is gone has no guests either.
+        File::create(self.file("ending")).ok();
+        for guest in self.guests() {
+            while guest.is_alive() {
+                let left = descendants(guest.pid);
+                match left.is_empty() {
+                    // Last: while it lives, nothing that it left behind is lost.
+                    true => kill(guest.pid),
+                    false => left.into_iter().for_each(kill),
+                }
+                std::thread::sleep(LOOK_AGAIN);
+            }
+        }
+    }
+
+    pub fn is_ending(&self) -> bool {
+        self.file("ending").exists()
     }
 
     /// The lock that the shim holds. None: somebody has it.

@@ -54,9 +54,9 @@ pub fn run(folder: &Path) -> io::Result<()> {
     }
     setpoint_failpoint::hit("shim.claimed");
     let ended = match Shim::start(&folder, &plan) {
-        Ok(mut shim) => shim.attend(),
+        Ok(mut shim) => shim.attend(&folder),
         Err(problem) => {
-            destroy(&plan);
+            destroy(&folder, &plan);
             let (started, ended) = (wall_now(), wall_now());
             let (cause, message) = match problem {
                 Problem::Fenced => (Cause::Fenced, "the lease of the node had run out".to_owned()),
@@ -156,7 +156,7 @@ impl<'a> Shim<'a> {
     }
 
     /// Until nothing of the run is alive.
-    fn attend(&mut self) -> Ended {
+    fn attend(&mut self, folder: &RunFolder) -> Ended {
         let status = loop {
             self.wait();
             self.read(Stream::Output);
@@ -169,7 +169,7 @@ impl<'a> Shim<'a> {
         };
         // Who is left is not waited for: the run ends with its process.
         let oom = self.plan.cgroup.oom_kills() > 0;
-        destroy(self.plan);
+        destroy(folder, self.plan);
         self.read(Stream::Output);
         self.read(Stream::Errors);
         self.log.finish(wall_now());
@@ -293,7 +293,9 @@ fn deadline(plan: &Plan) -> Option<BootTime> {
 }
 
 /// Kills all that is left of a run and waits until it is gone.
-fn destroy(plan: &Plan) {
+fn destroy(folder: &RunFolder, plan: &Plan) {
+    // First: guests find that the run ends, or are found.
+    folder.evict();
     plan.cgroup.kill_all();
     loop {
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}

@@ -21,7 +21,7 @@ pub enum Auth {
 pub struct CanI {
     /// get, list, watch, create, update, patch, apply, delete or transact
     verb: String,
-    /// KIND, KIND/NAME, KIND/status; keys, ledgers or cluster for what is no object
+    /// KIND, KIND/NAME, KIND/status, replicas/logs, replicas/exec; keys, ledgers or cluster for what is no object
     #[arg(value_name = "KIND")]
     target: String,
     /// One object
@@ -41,6 +41,9 @@ pub struct Whoami {
     output: Format,
 }
 
+/// Of an object. One of such a name is asked about with KIND NAME.
+const PARTS: [&str; 3] = ["status", "logs", "exec"];
+
 /// Kinds of what is no object.
 const NO_OBJECTS: [&str; 3] = ["keys", "ledgers", "cluster"];
 
@@ -58,8 +61,8 @@ impl CanI {
         let client = session.client()?;
         let (word, part) =
             self.target.split_once('/').map_or((&*self.target, ""), |(word, part)| (word, part));
-        let status = part == "status";
-        let name = self.name.unwrap_or_else(|| if status { String::new() } else { part.to_owned() });
+        let (part, named) = if PARTS.contains(&part) { (part.to_owned(), "") } else { (String::new(), part) };
+        let name = self.name.unwrap_or_else(|| named.to_owned());
         let (kind, namespaced) = match word {
             "*" => ("*".to_owned(), true),
             word if NO_OBJECTS.contains(&word) => (word.to_owned(), false),
@@ -72,7 +75,7 @@ impl CanI {
             true => client.home().name().to_owned(),
             false => String::new(),
         };
-        let leave = client.can_i(&Deed { verb: self.verb, kind, namespace, name, status }).await?;
+        let leave = client.can_i(&Deed { verb: self.verb, kind, namespace, name, part }).await?;
         if !self.quiet {
             session.say(if leave.allowed { "yes" } else { "no" })?;
             session.note(&leave.reason);

@@ -1,16 +1,17 @@
-//! `setpoint logs`: what replicas write, from the agents that run them ([ADR 18](../../../../../docs/adr/0018-cli.md)).
+//! `setpoint logs`: what replicas write, by way of any node of the cluster ([ADR 19](../../../../../docs/adr/0019-sessions.md)).
 //!
-//! - [`agent`]: one agent's answer, over HTTP
+//! - [`lines`]: one replica's log, line by line
 
-mod agent;
+mod lines;
 
 use std::time::Duration;
 
-use agent::{LogRequest, open};
 use clap::Args;
 use futures::StreamExt as _;
 use futures::stream::SelectAll;
-use setpoint_client::{Client, ListOptions, Scope};
+use lines::lines;
+use setpoint_client::{Client, ListOptions, LogQuery};
+use setpoint_types::Timestamp;
 use setpoint_types::object::Object;
 
 use crate::exit::Exit;
@@ -39,9 +40,6 @@ pub struct Logs {
     /// With the replica before each line; so it is with several anyway
     #[arg(long)]
     prefix: bool,
-    /// A file with the agents' token, if they ask for one [default: SETPOINT_AGENT_TOKEN_FILE]
-    #[arg(long, value_name = "FILE")]
-    agent_token_file: Option<std::path::PathBuf>,
 }
 
 /// Replicas whose logs are read at a time.
@@ -51,25 +49,23 @@ impl Logs {
     pub async fn run(self, session: &mut Session) -> Done {
         let client = session.client()?;
         let replicas = self.replicas(&client).await?;
-        let token = self.token(session)?;
-        let now = session.now();
+        let since = |since: Duration| {
+            let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+            Timestamp(session.now().0.saturating_sub(millis))
+        };
+        let query = LogQuery {
+            follow: self.follow,
+            tail: self.tail,
+            since: self.since.map(since),
+            timestamps: self.timestamps,
+        };
         let mut streams = SelectAll::new();
         let several = replicas.len() > 1 || self.prefix;
         let mut failed: Option<Failure> = None;
         for replica in &replicas {
-            let request = LogRequest {
-                namespace: replica.metadata.namespace.clone(),
-                replica: replica.metadata.name.clone(),
-                follow: self.follow,
-                tail: self.tail,
-                since: self
-                    .since
-                    .map(|since| now.0.saturating_sub(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))),
-                timestamps: self.timestamps,
-                token: token.clone(),
-            };
-            match begin(&client, replica, request).await {
-                Ok(lines) => streams.push(lines.boxed()),
+            let name = &replica.metadata.name;
+            match client.sessions().logs(name, &query).await.map_err(Failure::from) {
+                Ok(stream) => streams.push(lines(name.clone(), stream)),
                 Err(failure) if replicas.len() > 1 => {
                     session.note(format!("error: {failure}"));
                     failed.get_or_insert(Failure::said(failure.exit()));
@@ -137,34 +133,4 @@ impl Logs {
         }
         Ok(replicas)
     }
-
-    fn token(&self, session: &Session) -> Result<Option<String>, Failure> {
-        let file = self
-            .agent_token_file
-            .clone()
-            .or_else(|| session.stage.variable("SETPOINT_AGENT_TOKEN_FILE").map(Into::into));
-        let Some(file) = file else { return Ok(None) };
-        let text = std::fs::read_to_string(&file)
-            .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", file.display())))?;
-        Ok(Some(text.trim().to_owned()))
-    }
-}
-
-/// Finds the agent, and asks it.
-async fn begin(client: &Client, replica: &Object, request: LogRequest) -> Result<agent::Lines, Failure> {
-    let name = &replica.metadata.name;
-    let node = replica.status["node"].as_str().unwrap_or_default();
-    if node.is_empty() {
-        let text = format!(
-            "replica/{name} has no node yet, and has written nothing; `setpoint describe replica/{name}` says what it waits for"
-        );
-        return Err(Failure::new(Exit::NotFound, text));
-    }
-    let object = client.dynamic("Node", Scope::Cluster).get(node).await?;
-    let address = object.status["agent"]["address"].as_str().unwrap_or_default();
-    if address.is_empty() {
-        let text = format!("node/{node}, where replica/{name} is, does not say how its agent is reached");
-        return Err(Failure::new(Exit::Unreachable, text));
-    }
-    open(node, address, request).await
 }
