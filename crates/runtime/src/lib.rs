@@ -88,5 +88,6 @@ pub use controller::{
     RunId, SnapshotError, Wake,
 };
 pub use manager::{Manager, ManagerError, ManagerSettings};
+pub use sentence::sentence;
 pub use stop_signal::stop_signal;
 pub use wall_clock::WallClock;

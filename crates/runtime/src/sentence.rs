@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+/// The error and its causes, joined by colons.
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
