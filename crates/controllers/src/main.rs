@@ -8,6 +8,7 @@ use clap::Parser;
 use setpoint_client::{Client, config};
 use setpoint_controllers::assemble;
 use setpoint_controllers::settings::{Arguments, Settings, choose};
+use setpoint_runtime::sentence;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -18,9 +19,7 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let causes = std::iter::successors(error.source(), |error| (*error).source());
-            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
-            eprintln!("setpoint-controllers: {error}{causes}");
+            eprintln!("setpoint-controllers: {}", sentence(&*error));
             ExitCode::FAILURE
         }
     }

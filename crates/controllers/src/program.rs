@@ -52,6 +52,7 @@ pub fn assemble(
     let mut about = ManagerSettings::named(NAME);
     about.leases = settings.leases.clone();
     about.recorder = settings.recorder.clone();
+    about.informers = settings.informers;
     about.listen_http = listen_http;
     let manager = Manager::new(client, about)?;
     for entry in chosen {

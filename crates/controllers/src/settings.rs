@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use serde::Deserialize;
+use setpoint_runtime::informer::InformerSettings;
 use setpoint_runtime::recorder::RecorderSettings;
 use setpoint_runtime::{ControllerSettings, election};
 
@@ -55,6 +56,8 @@ pub struct Settings {
     pub leases: election::Settings,
     /// Events and decisions.
     pub recorder: RecorderSettings,
+    /// How caches are kept.
+    pub informers: InformerSettings,
     /// The loop of each controller, by its name: concurrency, shards, queue, resync. Left out: the controller's own.
     pub loops: BTreeMap<String, ControllerSettings>,
     /// Nodes that are not heard, taints and drains.

@@ -90,5 +90,6 @@ pub use controller::{
 };
 pub use manager::{Manager, ManagerError, ManagerSettings};
 pub use program::exit_code;
+pub use sentence::sentence;
 pub use stop_signal::stop_signal;
 pub use wall_clock::WallClock;

@@ -55,7 +55,8 @@ pub struct ManagerSettings {
     /// is any that is free: [`Manager::http_address`].
     #[serde(default)]
     pub listen_http: Option<SocketAddr>,
-    #[serde(skip)]
+    /// How caches are kept.
+    #[serde(default)]
     pub informers: InformerSettings,
 }
 

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// A cause that says nothing new is left out: layers of a network like to repeat each other.
+/// The error and its causes, joined by colons. A cause that says nothing new is left out: layers of a network like to repeat each other.
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_client::{Client, config};
+use setpoint_runtime::{sentence, stop_signal};
 use setpoint_scheduler::shell::http::{self, Shown};
 use setpoint_scheduler::shell::scheduler::Scheduler;
 use setpoint_scheduler::shell::settings::{HttpSettings, Settings};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -43,9 +43,7 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let causes = std::iter::successors(error.source(), |error| (*error).source());
-            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
-            eprintln!("setpoint-scheduler: {error}{causes}");
+            eprintln!("setpoint-scheduler: {}", sentence(&*error));
             ExitCode::FAILURE
         }
     }
@@ -60,13 +58,9 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let listener = http::listen(arguments.http.listen).await?;
     tracing::info!(address = %listener.local_addr()?, "serving metrics and health");
     let serving = tokio::spawn(http::serve(listener, shown, stop.clone()));
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let told = stop.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        stop_signal().await;
         told.cancel();
     });
     let ended = scheduler.run(stop.clone()).await;

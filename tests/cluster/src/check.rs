@@ -36,6 +36,10 @@ pub enum Violation {
     StaleRead,
     /// A write is ordered before what somebody knew when it began.
     ReorderedWrite,
+    /// A node without a majority acknowledged a write.
+    MinorityWrite,
+    /// The majority wrote nothing while others were cut off.
+    MajorityStood,
 }
 
 #[derive(Clone, Debug)]

@@ -20,6 +20,7 @@ pub mod certificates;
 pub mod check;
 pub mod churn;
 pub mod client;
+pub mod cut;
 pub mod deeds;
 pub mod document;
 pub mod door;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use setpoint_cluster_tests::check::{Violation, check, check_watch};
+use setpoint_cluster_tests::cut::{Cut, check_cuts};
 use setpoint_cluster_tests::history::{Action, History, Keys, Op, Outcome, Version};
 use setpoint_cluster_tests::model::Change;
 
@@ -193,4 +194,25 @@ fn watches_must_be_the_log() {
     assert!(!check_watch(1, &[log[..4].to_vec(), log[4..].to_vec()], &log).is_empty(), "a revision is torn");
     assert!(!check_watch(1, &[log[..4].to_vec()], &log).is_empty(), "a revision is cut");
     assert!(check_watch(3, &[log[1..].to_vec()], &log).is_empty());
+}
+
+#[test]
+fn f13_a_write_of_a_minority_and_a_majority_that_stands_still_are_found() {
+    let (mut history, _) = right();
+    for op in &mut history.ops {
+        op.node = 1;
+    }
+    let cut = |node| [Cut { node, from: at(5), to: at(75) }];
+    let found = |history: &History, node| -> Vec<Violation> {
+        check_cuts(history, &cut(node)).into_iter().map(|it| it.violation).collect()
+    };
+    assert_eq!(found(&history, 0), []);
+    // What was asked before the cut is answered by either side.
+    history.ops[0].node = 0;
+    assert_eq!(found(&history, 0), []);
+    history.ops[2].node = 0;
+    assert_eq!(found(&history, 0), [Violation::MinorityWrite]);
+    history.ops[2].outcome = Outcome::Unknown("timed out".to_owned());
+    history.ops[6].outcome = Outcome::NotApplied("no leader".to_owned());
+    assert_eq!(found(&history, 0), [Violation::MajorityStood]);
 }

@@ -15,10 +15,10 @@ use setpoint_client::{Gone, HostInput, HostOutput, Said};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::machine::kill;
 use crate::machine::{ProcessId, descendants};
 use crate::runtime::RunId;
 use crate::runtime::docker::DockerRuntime;
-use crate::runtime::process::cgroup::kill;
 
 /// How long the engine may take to say how a command ended, or who it is.
 const PATIENCE: Duration = Duration::from_secs(10);

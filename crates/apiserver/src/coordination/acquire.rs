@@ -11,7 +11,7 @@ use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::Reason;
 use setpoint_objects::Object;
 use setpoint_store::commit::{Commit, Op};
-use setpoint_store::{Hold, LeaseName, Rejection};
+use setpoint_store::{Author, Hold, LeaseName, Rejection};
 use setpoint_types::kinds::{LeaseSpec, LeaseStatus, LeaseWaiter};
 use setpoint_types::{LeaseId, Timestamp, Uid};
 use tokio::sync::oneshot;
@@ -261,8 +261,9 @@ impl Coordinator {
         let bytes = value.len();
         let mut ops = vec![Op::Put { key: object_key(&ask.lease), value, lease: LeaseId::NONE }];
         ops.extend(base);
-        let author = Some(ask.options.author.clone());
-        let commit = Commit { operation: None, author, guards, ops };
+        // A place in the queue is not what was asked for: of all revisions only that of the hold is the operation's.
+        let author = Author { operation: String::new(), ..ask.options.author.clone() };
+        let commit = Commit { operation: None, author: Some(author), guards, ops };
         match self.writer.commits.commit(commit, bytes).await {
             Ok(_) => Ok(true),
             Err(error) => raced(error, &ask.options).map(|()| false),

@@ -11,7 +11,10 @@ use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_apiserver::access::Caller;
 use setpoint_apiserver::objects::Refusal;
+use setpoint_apiserver::objects::key::ObjectName;
 use setpoint_objects::Subresource;
+use setpoint_store::{Version, VersionsMax};
+use setpoint_types::Revision;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -88,6 +91,7 @@ impl Runner for Script {
             }
             "write" => self.write(&given),
             "get" => self.get(&given.word(0)),
+            "revisions" => self.revisions(&given.word(0)),
             "delete" => self.delete(&given.word(0)),
             "create" => self.create(&given, "Lease"),
             "policy" => self.create(&given, "AdmissionPolicy"),
@@ -145,6 +149,18 @@ impl Script {
         let task = self.runtime.spawn(ask);
         self.waiting.insert(given.word(1), task);
         String::new()
+    }
+
+    /// `revisions LEASE`: every version of its object, and which operation it is of.
+    fn revisions(&self, lease: &str) -> String {
+        let key = ObjectName { kind: "Lease", namespace: "default", name: lease }.key();
+        let max = VersionsMax { count: 100, bytes: 1 << 20 };
+        let kept = self.node.local.store.versions(&key, Revision::NONE, max).expect("nothing is compacted");
+        let line = |it: &Version| {
+            let operation = it.record.author.as_deref().map(|it| it.operation.as_str()).unwrap_or_default();
+            format!("@{} of {}", it.id.revision, if operation.is_empty() { "none" } else { operation })
+        };
+        kept.versions.iter().rev().map(line).collect::<Vec<_>>().join("\n")
     }
 
     fn keep(&self, given: &Given) -> String {

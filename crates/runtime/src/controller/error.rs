@@ -65,6 +65,16 @@ impl ReconcileError {
         Self::Terminal { reason: reason.into(), cause: cause.into() }
     }
 
+    /// Somebody else was faster: what was decided is thrown away, which is ordinary.
+    pub(super) fn is_conflict(&self) -> bool {
+        let (Self::Retry { cause, .. } | Self::Vanished { cause }) = self else { return false };
+        let first: &(dyn StdError + 'static) = &**cause;
+        std::iter::successors(Some(first), |error| StdError::source(*error)).any(|error| {
+            let ensured = error.downcast_ref::<EnsureError>().and_then(EnsureError::call);
+            ensured.or_else(|| error.downcast_ref::<Error>()).is_some_and(Error::is_conflict)
+        })
+    }
+
     /// With its causes, in one sentence.
     pub(super) fn chain(&self) -> String {
         sentence(self)

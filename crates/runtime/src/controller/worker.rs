@@ -253,10 +253,20 @@ impl Drop for Active<'_> {
     }
 }
 
+/// One that is not fast enough so often in a row is worth a look.
+const CONFLICTS_TOLD_AFTER: u32 = 3;
+
 fn log(ending: &Ending, run: &Run, failures: u32) {
     match ending {
         Ending::Finished(_) | Ending::Gone => tracing::debug!(writes = run.writes(), "reconciled"),
         Ending::Lost | Ending::Failed(ReconcileError::NotHolder) => tracing::debug!("another took over"),
+        Ending::Failed(error) if error.is_conflict() && failures <= CONFLICTS_TOLD_AFTER => {
+            tracing::debug!(
+                error = error.chain(),
+                failures,
+                "somebody else was faster: it is looked at again"
+            );
+        }
         Ending::Failed(error) => tracing::warn!(error = error.chain(), failures, "reconcile failed"),
         Ending::TimedOut => tracing::warn!(phase = run.phase(), failures, "reconcile took too long"),
         Ending::Panicked(said) => tracing::error!(phase = run.phase(), said, failures, "reconcile panicked"),

@@ -25,6 +25,8 @@ pub enum Blocker {
     Places,
     /// Policies would have to be others.
     Policies,
+    /// A priority class would have to let its replicas take the place of others.
+    PriorityClass(Arc<str>),
     /// Others of the gang have to come.
     Gang,
 }

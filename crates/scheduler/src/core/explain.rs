@@ -75,6 +75,7 @@ impl Refusal {
             Blocker::Tally(_) | Blocker::Company(_) => wake("ReplicasMoved", String::new()),
             Blocker::Places => wake("PlacesChanged", String::new()),
             Blocker::Policies => wake("PolicyActivated", String::new()),
+            Blocker::PriorityClass(name) => wake("PriorityClassChanged", name.to_string()),
             Blocker::Gang => wake("MembersJoined", String::new()),
         };
         let mut wakes: Vec<WakeCondition> = self.blockers.iter().map(of).collect();

@@ -1,12 +1,14 @@
 //! Gangs: so many replicas of a workload get their nodes together, or none of them does.
 //!
-//! Once the gang has its nodes, further replicas of the workload are placed one by one; a member that was lost is replaced by itself.
+//! If seats were kept for it (`seats`), those are what it gets. Once the gang has its nodes, further replicas of the workload are placed one by one; a member that was lost is replaced by itself.
 
 use std::sync::Arc;
 
+use super::class::Class;
 use super::cluster::Cluster;
 use super::explain::{Refusal, refuse};
 use super::place::{Grounds, Placed, Search, place};
+use super::seats;
 
 /// How many have to be placed together now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +22,9 @@ pub enum Muster {
 }
 
 /// `waiting` are those who could be placed now.
-pub fn muster(cluster: &Cluster, grounds: Grounds<'_>, waiting: usize) -> Muster {
-    let Some(size) = grounds.class.wants.placement.gang else { return Muster::Each };
-    let wants = &grounds.class.wants;
+pub fn muster(cluster: &Cluster, class: &Class, waiting: usize) -> Muster {
+    let Some(size) = class.wants.placement.gang else { return Muster::Each };
+    let wants = &class.wants;
     let has_begun = cluster.tallies().bound_of(&wants.namespace, &wants.workload) > 0;
     let needed = size as usize;
     match waiting {
@@ -40,8 +42,12 @@ pub fn place_all(
     seed: u64,
     search: Search,
 ) -> Result<Vec<Placed>, Box<Refusal>> {
+    if let Some(placed) = seats::sit(cluster, grounds, replicas, search) {
+        return Ok(placed);
+    }
     // What is taken and given back at once helps nobody who waits.
     let before = cluster.take_events();
+    let kept = cluster.nodes().kept_for(grounds.class.ix);
     let placed = place(cluster, grounds, replicas, seed, search);
     if placed.len() == replicas.len() {
         before.into_iter().for_each(|event| cluster.tell(event));
@@ -54,6 +60,8 @@ pub fn place_all(
     for replica in &replicas[..found] {
         cluster.forget(replica);
     }
+    cluster.withdraw_all(grounds.class.ix);
+    kept.into_iter().for_each(|(node, kept)| cluster.nominate(node, kept));
     drop(cluster.take_events());
     before.into_iter().for_each(|event| cluster.tell(event));
     Err(Box::new(refusal))

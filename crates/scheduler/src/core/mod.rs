@@ -7,7 +7,8 @@
 //! | [`cluster`] | nodes, who is bound where, quotas, counts by place |
 //! | [`class`], [`site`] | replicas that are alike; nodes that suit them |
 //! | [`filter`], [`score`] | what keeps a replica from a node; which node is best |
-//! | [`place`], [`gang`], [`preempt`] | finding nodes: one by one, all together, in the place of others |
+//! | [`place`], [`gang`] | finding nodes: one by one, all together |
+//! | [`preempt`], [`seats`] | the same in the place of others |
 //! | [`explain`], [`blocker`] | why there is none, and what would have to change |
 //! | [`queue`] | who waits, and what wakes them |
 //! | [`policy`] | placement policies |
@@ -26,4 +27,5 @@ pub mod policy;
 pub mod preempt;
 pub mod queue;
 pub mod score;
+pub mod seats;
 pub mod site;

@@ -4,7 +4,9 @@
 //! If waiting is enough, because others leave anyway, nobody is made to go. Victims have a lower priority, and each of them is needed:
 //! all of lower priority are thought away, then called back one by one, the most important first, as long as the replica still fits.
 //! Among nodes the one wins whose most important victim is least important, then with the lowest sum of priorities, then with the
-//! fewest victims.
+//! fewest victims. Whom the replica wants to be near to is nobody's victim for it.
+//!
+//! Not here: places for several that need them together (`seats`).
 
 use std::sync::Arc;
 
@@ -36,20 +38,21 @@ pub fn nominate(
     until: u64,
 ) -> Option<Nominee> {
     let nominee = find(cluster, grounds, may_evict, seed)?;
-    let nomination = Nomination {
-        class: grounds.class.ix,
-        priority: grounds.class.priority(),
-        demand: grounds.class.demand.clone(),
-        until,
-    };
-    cluster.nominate(nominee.node, nomination);
+    cluster.nominate(nominee.node, nomination(grounds.class, until));
     for (victim, _) in &nominee.victims {
         cluster.set_going(victim);
     }
     Some(nominee)
 }
 
-fn find(cluster: &Cluster, grounds: Grounds<'_>, may_evict: bool, seed: u64) -> Option<Nominee> {
+/// What is kept for a replica of a class.
+pub fn nomination(class: &Class, until: u64) -> Nomination {
+    let (priority, demand) = (class.priority(), class.demand.clone());
+    Nomination { class: class.ix, priority, demand, seat: 0, until }
+}
+
+/// Finds a place that others leave, or can be made to leave.
+pub fn find(cluster: &Cluster, grounds: Grounds<'_>, may_evict: bool, seed: u64) -> Option<Nominee> {
     let crowd = Crowd::new(cluster, grounds.class, grounds.key, grounds.survey);
     let buckets: Vec<bool> =
         grounds.survey.buckets.iter().map(|it| crowd.judge_bucket(it).is_none()).collect();
@@ -82,10 +85,22 @@ fn find(cluster: &Cluster, grounds: Grounds<'_>, may_evict: bool, seed: u64) -> 
     })
 }
 
+/// Whether others could be made to leave enough of a node, rules aside.
+pub fn could_take(cluster: &Cluster, class: &Class, node: NodeIx) -> bool {
+    let lesser = lesser(cluster, class, node);
+    !lesser.is_empty() && fits_without(cluster, class, node, &lesser)
+}
+
+/// Those on a node who could be made to go.
+fn lesser<'a>(cluster: &'a Cluster, class: &Class, node: NodeIx) -> Vec<&'a Resident> {
+    let is_lesser = |it: &Resident| it.priority.is_some_and(|it| it < class.priority());
+    let all = cluster.nodes().residents(node).iter();
+    all.filter(|it| is_lesser(it) && !it.is_going && !is_company(cluster, class, it)).collect()
+}
+
 /// Who has to leave a node, if that is enough.
 fn victims(cluster: &Cluster, class: &Class, node: NodeIx) -> Option<Nominee> {
-    let lesser = |it: &&Resident| it.priority.is_some_and(|it| it < class.priority()) && !it.is_going;
-    let mut chosen: Vec<&Resident> = cluster.nodes().residents(node).iter().filter(lesser).collect();
+    let mut chosen = lesser(cluster, class, node);
     if !fits_without(cluster, class, node, &chosen) {
         return None;
     }
@@ -102,6 +117,16 @@ fn victims(cluster: &Cluster, class: &Class, node: NodeIx) -> Option<Nominee> {
         chosen.into_iter().map(|it| (it.key.clone(), it.priority.unwrap_or_default())).collect();
     // It fits without anybody leaving: then something else is in the way.
     (!victims.is_empty()).then_some(Nominee { node, victims })
+}
+
+/// Whether the replica has to be near to somebody like this one.
+fn is_company(cluster: &Cluster, class: &Class, resident: &Resident) -> bool {
+    let mut near = class.affinities.iter().filter(|it| it.is_required && !it.is_apart).peekable();
+    if near.peek().is_none() {
+        return false;
+    }
+    let Some(traits) = cluster.bounds().traits(&resident.key) else { return false };
+    traits.group.namespace == *class.namespace() && near.any(|it| it.selector.matches(&traits.group.labels))
 }
 
 /// Whether the replica fits once these, and those who leave anyway, are gone.

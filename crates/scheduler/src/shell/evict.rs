@@ -2,6 +2,7 @@
 //! Their agents stop them; nobody has their place before that is done.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use setpoint_client::{Client, Error};
@@ -17,6 +18,9 @@ use crate::core::engine::Eviction;
 /// The victim stays, or nobody knows: it has to be looked at again.
 pub type Stayed = Option<Arc<str>>;
 
+/// So long after a request that came to nothing the caches have most likely seen why; others are not asked to leave before.
+const CATCH_UP: Duration = Duration::from_millis(200);
+
 pub async fn evict(
     client: Client,
     bindings: Cache<Binding>,
@@ -25,7 +29,10 @@ pub async fn evict(
     now: Timestamp,
 ) -> Stayed {
     let (namespace, name) = eviction.victim.split_once('/').unwrap_or(("", &eviction.victim));
-    let Some(cached) = bindings.get(&Key::new(namespace, name)) else { return Some(eviction.victim.clone()) };
+    let Some(cached) = bindings.get(&Key::new(namespace, name)) else {
+        tokio::time::sleep(CATCH_UP).await;
+        return Some(eviction.victim);
+    };
     let message = format!(
         "its place on node {} is for {}/{}, whose priority is {}",
         eviction.node, eviction.namespace, eviction.workload, eviction.by_priority
@@ -60,6 +67,7 @@ pub async fn evict(
         Ok(_) => None,
         Err(error) => {
             log(&error, &eviction.victim);
+            tokio::time::sleep(CATCH_UP).await;
             Some(eviction.victim)
         }
     }

@@ -4,7 +4,7 @@
 //! counts as bound. A scheduler works on the workloads of the shards it holds ([`Shards`]); it sees all nodes and bindings, so
 //! that two of them only meet where they want the same node at the same moment, and then the server decides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use super::metrics::Metrics;
 use super::settings::Settings;
 use super::status::{Shown, show};
 use super::{read, record};
-use crate::core::engine::{Answer, BindItem, Engine, Plan};
+use crate::core::engine::{Answer, BindItem, Engine, Eviction, Plan};
 
 /// What happens when nothing does: gauges are set, times looked at.
 const IDLE: Duration = Duration::from_millis(500);
@@ -166,6 +166,7 @@ impl Scheduler {
             requests: 0,
             reports: 0,
             evictions: 0,
+            to_evict: VecDeque::new(),
             report_again: BTreeSet::new(),
             gauged: Instant::now(),
             observed: BTreeMap::new(),
@@ -220,6 +221,8 @@ struct Worker {
     requests: usize,
     reports: usize,
     evictions: usize,
+    /// Those that wait for their turn. Nobody is in it twice: from the moment it was chosen a victim counts as leaving.
+    to_evict: VecDeque<Eviction>,
     /// When, and who.
     report_again: BTreeSet<(u64, Arc<str>)>,
     gauged: Instant,
@@ -418,29 +421,37 @@ impl Worker {
                 self.claim(&notice.namespace, &notice.workload).map_or(Epoch::default(), |it| it.fence.epoch);
             self.recorder.decision(record::draft(notice, epoch, &self.observed, flush, now)).await;
         }
-        for eviction in plan.evictions {
-            let claim = self.claim(&eviction.namespace, &eviction.workload);
-            let client = match (&self.shards, claim) {
-                (None, _) => self.client.clone(),
-                (Some(_), Some(claim)) => self.client.with_fence(claim.fence),
-                (Some(_), None) => continue,
-            };
-            if self.evictions >= EVICTIONS_MAX {
-                self.look_at_binding(&eviction.victim);
-                continue;
-            }
-            self.evictions += 1;
-            self.metrics.evicted();
-            let (bindings, recorder) = (self.caches.bindings.clone(), self.recorder.clone());
-            self.tasks
-                .spawn(async move { Done::Evicted(evict(client, bindings, recorder, eviction, now).await) });
-        }
+        self.to_evict.extend(plan.evictions);
+        self.evict_next();
         for (claim, items) in self.by_shard(plan.binds) {
             self.requests += 1;
             items.iter().for_each(|item| self.metrics.waited(item.waited_ms));
             let batch = Batch { items, claim, observed: self.observed.clone() };
             let (client, detail) = (self.client.clone(), self.recorder.detail().clone());
             self.tasks.spawn(async move { Done::Sent(send(client, batch, detail).await) });
+        }
+    }
+
+    /// Asks those to leave who have to, as far as there is room for more requests.
+    fn evict_next(&mut self) {
+        while self.evictions < EVICTIONS_MAX
+            && let Some(eviction) = self.to_evict.pop_front()
+        {
+            let claim = self.claim(&eviction.namespace, &eviction.workload);
+            let client = match (&self.shards, claim) {
+                (None, _) => self.client.clone(),
+                (Some(_), Some(claim)) => self.client.with_fence(claim.fence),
+                (Some(_), None) => {
+                    // Whoever has the workload now decides anew.
+                    self.look_at_binding(&eviction.victim);
+                    continue;
+                }
+            };
+            self.evictions += 1;
+            self.metrics.evicted();
+            let (bindings, recorder, now) = (self.caches.bindings.clone(), self.recorder.clone(), self.now());
+            self.tasks
+                .spawn(async move { Done::Evicted(evict(client, bindings, recorder, eviction, now).await) });
         }
     }
 
@@ -491,7 +502,9 @@ impl Worker {
                 self.evictions -= 1;
                 if let Some(victim) = stayed {
                     self.look_at_binding(&victim);
+                    self.engine.stayed(&victim);
                 }
+                self.evict_next();
             }
             Ok(Done::Settled(replicas)) => {
                 for replica in replicas {

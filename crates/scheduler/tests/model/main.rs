@@ -3,6 +3,10 @@
 //! - what it binds fits: nodes, ports, quotas, hard rules of spreading and of being apart
 //! - what it has counted by changes is what counting anew gives
 //! - nobody is left waiting whom something that happened could have helped
+//!
+//! `preemption.rs` has those of taking others' places.
+
+mod preemption;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

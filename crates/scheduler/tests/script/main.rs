@@ -8,11 +8,12 @@
 //! | `remove NAME` | a node is gone |
 //! | `replica NAME… [namespace= workload= cpu= memory= gpu= priority= class= image= port= labels=JSON placement=JSON deadline=]` | replicas without a node are seen |
 //! | `drop NAME…` | they are gone |
-//! | `quota NAME [namespace= JSON of the spec]`, `policy NAME JSON`, `class NAME never\|lower` | these are seen |
+//! | `quota NAME [namespace= JSON of the spec]`, `policy NAME JSON`, `class NAME [never\|lower]` | these are seen |
 //! | `plan [MOST]` | decides, and shows what is to be done |
 //! | `bound NAME…`, `refused NAME REASON` | the server's answer |
 //! | `show NAME…` | the cache shows what was bound |
 //! | `stopped NAME…` | a binding is released |
+//! | `stay NAME…` | they were to leave, and nobody could ask them to |
 //! | `pass MS` | time passes |
 //! | `reports` | what statuses are to say |
 
@@ -77,9 +78,11 @@ impl Runner for Script {
             "quota" => self.quota(&words, &named),
             "policy" => self.policy(&words),
             "class" => {
-                let preemption =
-                    if words[1] == "never" { Preemption::Never } else { Preemption::LowerPriority };
-                self.engine.see_priority_class(&words[0], Some(preemption));
+                let preemption = words.get(1).map(|it| match it.as_str() {
+                    "never" => Preemption::Never,
+                    _ => Preemption::LowerPriority,
+                });
+                self.engine.see_priority_class(&words[0], preemption);
                 Ok(String::new())
             }
             "plan" => {
@@ -87,7 +90,7 @@ impl Runner for Script {
                 let most = words.first().map_or(Ok(usize::MAX), |it| it.parse())?;
                 Ok(self.print(self.now, most))
             }
-            "bound" | "show" | "stopped" => self.answered(&command.name, &words),
+            "bound" | "show" | "stopped" | "stay" => self.answered(&command.name, &words),
             "refused" => self.refused(&words),
             "pass" => {
                 self.now += words[0].parse::<u64>()?;
@@ -263,7 +266,12 @@ impl Script {
             let held = self.engine.cluster().bounds().held(&key).cloned();
             match what {
                 "bound" => self.engine.answer(&key, Answer::Bound(Revision::new(self.revision)), self.now),
-                "show" => self.engine.cluster_mut().see_binding(&key, held.map(|it| Held { ..it })),
+                "show" => self.engine.cluster_mut().see_binding(&key, held),
+                "stay" => {
+                    let held = held.map(|it| Held { is_going: false, ..it });
+                    self.engine.cluster_mut().see_binding(&key, held);
+                    self.engine.stayed(&key);
+                }
                 _ => self.engine.cluster_mut().see_binding(&key, None),
             }
         }
@@ -297,7 +305,33 @@ macro_rules! scripts {
 }
 
 scripts!(
-    affinity, balance, blocked, condition, deadline, gang, impossible, locality, nodes, policy, ports,
-    preemption, preference, priority, quota, refused, reports, resources, runtime, selector, spread,
-    strategy, taints, zone,
+    affinity,
+    balance,
+    blocked,
+    condition,
+    deadline,
+    gang,
+    impossible,
+    locality,
+    nodes,
+    policy,
+    ports,
+    preemption,
+    preference,
+    priority,
+    priority_class,
+    quota,
+    refused,
+    reports,
+    resources,
+    runtime,
+    seats,
+    seats_rules,
+    seats_spare,
+    seats_stay,
+    selector,
+    spread,
+    strategy,
+    taints,
+    zone,
 );

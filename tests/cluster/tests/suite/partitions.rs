@@ -6,7 +6,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use setpoint_api::etcdserverpb as pb;
 use setpoint_cluster_tests::client::Client;
-use setpoint_cluster_tests::history::Outcome;
+use setpoint_cluster_tests::cut::{Cut, check_cuts};
+use setpoint_cluster_tests::history::{Op, Outcome};
 use setpoint_cluster_tests::load::LoadConfig;
 use setpoint_cluster_tests::mesh::Link;
 use setpoint_cluster_tests::testbed::{PATIENCE, Setup, Testbed};
@@ -92,6 +93,19 @@ async fn a_node_that_is_cut_off_says_that_it_has_no_leader() {
     bed.no_panics();
 }
 
+/// Cuts a node off until the others have gone on without it.
+async fn cut_off(bed: &Testbed, node: usize) -> Cut {
+    bed.mesh.split(&[node]);
+    let from = bed.recorder.now();
+    let is_written = |op: &&Op| op.call >= from && matches!(op.outcome, Outcome::Written { .. });
+    bed.until("the majority goes on", || async {
+        let ops = bed.recorder.history().ops;
+        ops.iter().filter(is_written).filter(|op| op.node != node).count() >= 5
+    })
+    .await;
+    Cut { node, from, to: bed.recorder.now() }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn partitions_under_load() {
     let mut bed = Testbed::start("partitions_under_load").await;
@@ -99,12 +113,13 @@ async fn partitions_under_load() {
     let followers = bed.follow();
     let load = bed.load(&LoadConfig::default());
     bed.progress(20).await;
+    let mut cuts = Vec::new();
     for round in 0..10 {
         let (leader, _) = bed.leader().await;
         let node = random.random_range(0..3);
         match round {
-            0 => bed.mesh.split(&[leader]),
-            1 => bed.mesh.split(&[(leader + 1) % 3]),
+            0 => cuts.push(cut_off(&bed, leader).await),
+            1 => cuts.push(cut_off(&bed, (leader + 1) % 3).await),
             2 => bed.mesh.deafen(leader),
             3 => bed.mesh.mute(leader),
             // A bridge: the third node sees both.
@@ -121,6 +136,8 @@ async fn partitions_under_load() {
     }
     load.stop().await;
     let history = bed.verify(followers).await;
+    let found = check_cuts(&history, &cuts);
+    assert!(found.is_empty(), "{found:#?}");
     assert!(history.acknowledged() > 100, "the run was no test: {}", history.summary());
     assert!(
         history.ops.iter().any(|op| matches!(op.outcome, Outcome::Unknown(_) | Outcome::NotApplied(_))),

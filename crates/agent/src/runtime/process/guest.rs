@@ -20,9 +20,9 @@ use rustix::process::{
     Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_open, set_child_subreaper, wait,
 };
 
-use super::cgroup::kill;
 use super::launch;
 use super::run_folder::{Claim, Plan, RunFolder};
+use crate::machine::kill;
 use crate::machine::{ProcessId, descendants};
 
 /// As a shell says that there is no such program, and that it cannot be run.

@@ -23,6 +23,8 @@ pub enum Event {
     Company(TallyIx),
     /// A namespace may have more of something, or uses less of it.
     Quota { namespace: Arc<str>, dim: Dim },
-    /// Policies or priority classes are others.
+    /// Policies are others.
     Policies,
+    /// A priority class lets its replicas take the place of others, and did not.
+    PriorityClass(Arc<str>),
 }

@@ -2,12 +2,13 @@
 //! come, in any order; whoever is bound counts once, whether the caches have shown it or it was only just decided.
 //!
 //! - [`node`], [`resource`], [`topology`]: what nodes have and where they are
-//! - [`bound`]: who is bound
+//! - [`bound`]: who is bound; [`aside`]: who is thought away
 //! - [`tally`], [`quota`]: what follows from it
 //! - [`event`]: what is told to those who wait
 //!
 //! Not here: who waits (`queue`), and whether something fits (`filter`).
 
+pub mod aside;
 pub mod bound;
 pub mod event;
 pub mod node;
@@ -23,7 +24,7 @@ use bound::Bounds;
 use event::Event;
 use node::{Attributes, NodeIx, Nodes, Nomination};
 use quota::{Limits, Quotas};
-use resource::{Demand, Dim, Dimensions};
+use resource::{Dim, Dimensions};
 use setpoint_types::Revision;
 use setpoint_types::quantity::Amounts;
 use tally::{Subject, Tallies, TallyIx};
@@ -180,19 +181,34 @@ impl Cluster {
 
     /// Keeps one place less for a class: on this node, or wherever the first is. False if none was kept.
     pub fn withdraw(&mut self, class: ClassIx, node: Option<NodeIx>) -> bool {
-        self.withdraw_where(true, |at, it| it.class == class && node.is_none_or(|node| node == at))
+        let is_meant = |at, it: &Nomination| it.class == class && node.is_none_or(|node| node == at);
+        !self.withdraw_where(true, is_meant).is_empty()
     }
 
-    /// Keeps nothing longer than it was meant to be.
-    pub fn withdraw_expired(&mut self, now: u64) -> bool {
+    /// Keeps nothing longer than it was meant to be. Says for whom it was.
+    pub fn withdraw_expired(&mut self, now: u64) -> BTreeSet<ClassIx> {
         self.withdraw_where(false, |_, it| it.until <= now)
     }
 
-    fn withdraw_where(&mut self, only_one: bool, is_meant: impl Fn(NodeIx, &Nomination) -> bool) -> bool {
-        let mut freed: Vec<(NodeIx, Demand)> = Vec::new();
+    /// Keeps nothing on a node. Says for whom it was.
+    pub fn withdraw_from(&mut self, node: NodeIx) -> BTreeSet<ClassIx> {
+        self.withdraw_where(false, |at, _| at == node)
+    }
+
+    /// Keeps nothing for a class.
+    pub fn withdraw_all(&mut self, class: ClassIx) {
+        self.withdraw_where(false, |_, it| it.class == class);
+    }
+
+    fn withdraw_where(
+        &mut self,
+        only_one: bool,
+        is_meant: impl Fn(NodeIx, &Nomination) -> bool,
+    ) -> BTreeSet<ClassIx> {
+        let mut freed: Vec<(NodeIx, Nomination)> = Vec::new();
         for (node, kept) in &mut self.nodes.nominations {
             while let Some(at) = kept.iter().position(|it| is_meant(*node, it)) {
-                freed.push((*node, kept.remove(at).demand));
+                freed.push((*node, kept.remove(at)));
                 if only_one {
                     break;
                 }
@@ -202,11 +218,10 @@ impl Cluster {
             }
         }
         self.nodes.nominations.retain(|_, kept| !kept.is_empty());
-        let has_freed = !freed.is_empty();
-        for (node, demand) in freed {
-            self.events.extend(demand.iter().map(|(dim, _)| Event::Room { node, dim: *dim }));
+        for (node, kept) in &freed {
+            self.events.extend(kept.demand.iter().map(|(dim, _)| Event::Room { node: *node, dim: *dim }));
         }
-        has_freed
+        freed.into_iter().map(|it| it.1.class).collect()
     }
 
     /// The topology of a key, also of one that nobody has asked for yet.

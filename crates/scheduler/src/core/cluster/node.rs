@@ -70,6 +70,8 @@ pub struct Nomination {
     pub class: ClassIx,
     pub priority: i32,
     pub demand: Demand,
+    /// Which member of a gang it is for: they were found one after the other, and each counts on those before. 0 for others.
+    pub seat: u32,
     /// Until when it is kept, in milliseconds.
     pub until: u64,
 }
@@ -190,6 +192,20 @@ impl Nodes {
     /// How many places are kept for a class.
     pub fn nominations_of(&self, class: ClassIx) -> usize {
         self.nominations.values().flatten().filter(|it| it.class == class).count()
+    }
+
+    /// What is kept for a class, and where.
+    pub fn kept_for(&self, class: ClassIx) -> Vec<(NodeIx, Nomination)> {
+        let kept = self.nominations.iter().flat_map(|(node, kept)| kept.iter().map(move |it| (*node, it)));
+        kept.filter(|it| it.1.class == class).map(|(node, it)| (node, it.clone())).collect()
+    }
+
+    /// Where places are kept for a gang, in the order of its members.
+    pub fn seats(&self, class: ClassIx) -> Vec<NodeIx> {
+        let kept = self.kept_for(class).into_iter();
+        let mut seats: Vec<(u32, NodeIx)> = kept.map(|(node, it)| (it.seat, node)).collect();
+        seats.sort_unstable();
+        seats.into_iter().map(|it| it.1).collect()
     }
 
     /// Whether anything is kept anywhere: most of the time it is not.

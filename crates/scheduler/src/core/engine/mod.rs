@@ -1,6 +1,6 @@
 //! The whole scheduler as one state machine: replicas, nodes, policies and answers come in, binds and reports come out.
 //!
-//! - `turn.rs`: a class has its turn
+//! - `turn.rs`: a class has its turn; `takeover.rs`: it takes the place of others
 //! - `answer.rs`: what the server said to a bind
 //! - `report.rs`: what is to be shown of those who wait
 //!
@@ -9,6 +9,7 @@
 mod answer;
 mod plan;
 mod report;
+mod takeover;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,14 +22,16 @@ use setpoint_types::kinds::Preemption;
 use setpoint_types::{Generation, Revision, Uid};
 
 use super::blocker::Blocker;
-use super::class::{ClassIx, Classes, Wants};
+use super::class::{Class, ClassIx, Classes, Wants};
 use super::cluster::Cluster;
 use super::cluster::bound::Standing;
 use super::cluster::event::Event;
 use super::explain::Refusal;
 use super::filter;
+use super::gang::{Muster, muster};
 use super::place::Search;
 use super::policy::{Policies, Version};
+use super::preempt::could_take;
 use super::queue::{Backoff, Fit, Queue, Ticket};
 use super::site::Sites;
 
@@ -223,6 +226,7 @@ impl Engine {
     pub fn drop_replica(&mut self, key: &str) {
         let Some((key, pending)) = self.pending.remove_entry(key) else { return };
         self.queue.leave(pending.class, pending.ticket);
+        self.keep_no_more_than_needed(pending.class);
         self.backoff.remove(&key);
         self.dirty.remove(&key);
         if let Some(deadline) = pending.deadline {
@@ -231,13 +235,19 @@ impl Engine {
         self.leave_class(pending.class);
     }
 
-    fn leave_class(&mut self, class: ClassIx) {
-        // Nobody keeps more places than it has use for.
-        if self.cluster.nodes().has_nominations() {
-            while self.cluster.nodes().nominations_of(class) > self.queue.waiting(class)
-                && self.cluster.withdraw(class, None)
-            {}
+    /// Nobody keeps more places than it has use for; a gang that lacks members has none for any.
+    fn keep_no_more_than_needed(&mut self, class: ClassIx) {
+        if !self.cluster.nodes().has_nominations() {
+            return;
         }
+        let waiting = self.queue.waiting(class);
+        if matches!(muster(&self.cluster, self.classes.get(class), waiting), Muster::Incomplete { .. }) {
+            self.cluster.withdraw_all(class);
+        }
+        while self.cluster.nodes().nominations_of(class) > waiting && self.cluster.withdraw(class, None) {}
+    }
+
+    fn leave_class(&mut self, class: ClassIx) {
         if self.classes.leave(class, &mut self.sites, &mut self.cluster) {
             self.shown_of_line.remove(&class);
         }
@@ -254,12 +264,23 @@ impl Engine {
         }
     }
 
+    /// A priority class was seen; none if it is gone. Its value is in its replicas already, and cannot change.
     pub fn see_priority_class(&mut self, name: &str, preemption: Option<Preemption>) {
-        match preemption {
-            Some(preemption) => drop(self.priority_classes.insert(name.to_owned(), preemption)),
-            None => drop(self.priority_classes.remove(name)),
+        let before = match preemption {
+            Some(preemption) => self.priority_classes.insert(name.to_owned(), preemption),
+            None => self.priority_classes.remove(name),
+        };
+        if before == Some(Preemption::Never) && preemption != before {
+            self.cluster.tell(Event::PriorityClass(name.into()));
         }
-        self.cluster.tell(Event::Policies);
+    }
+
+    /// Somebody who was to leave for others stays: those who were to have its place look again.
+    pub fn stayed(&mut self, victim: &str) {
+        let Some(node) = self.cluster.bounds().held(victim).map(|it| it.node) else { return };
+        for class in self.cluster.withdraw_from(node) {
+            self.queue.wake_class(class);
+        }
     }
 
     /// Gives everybody in a line the class that the policies of now make of it.
@@ -276,6 +297,7 @@ impl Engine {
             let is_in_line = matches!(pending.phase, Phase::InLine);
             if before != after && is_in_line {
                 self.queue.leave(before, ticket);
+                self.keep_no_more_than_needed(before);
             }
             if let Some(pending) = self.pending.get_mut(&key) {
                 pending.class = after;
@@ -313,7 +335,9 @@ impl Engine {
             self.expire(&key);
         }
         self.queue.flush(now, self.options.flush_ms);
-        self.cluster.withdraw_expired(now);
+        for class in self.cluster.withdraw_expired(now) {
+            self.queue.wake_class(class);
+        }
         self.wake();
     }
 
@@ -324,9 +348,11 @@ impl Engine {
             return;
         }
         pending.phase = Phase::Late;
-        self.queue.leave(pending.class, pending.ticket);
+        let class = pending.class;
+        self.queue.leave(class, pending.ticket);
         self.backoff.remove(key);
         self.dirty.insert(key.clone());
+        self.keep_no_more_than_needed(class);
     }
 
     /// When [`Engine::tick`] has something to do, as far as that is known.
@@ -338,7 +364,7 @@ impl Engine {
 
     /// Wakes those whom what happened could help.
     fn wake(&mut self) {
-        let Self { cluster, queue, classes, sites, .. } = self;
+        let Self { cluster, queue, classes, sites, priority_classes, .. } = self;
         let events = cluster.take_events();
         if !queue.has_blocked() {
             return;
@@ -353,12 +379,22 @@ impl Engine {
                 }
                 match filter::judge_room(cluster, class, node) {
                     None => Fit::Fits,
+                    // Whoever else is there could be made to leave the rest.
+                    Some(_) if may_evict(class, priority_classes) && could_take(cluster, class, node) => {
+                        Fit::Fits
+                    }
                     Some(filter::Miss::Resources { dim, .. }) => Fit::Lacks(Blocker::Room { zone, dim }),
                     Some(_) => Fit::Lacks(Blocker::Port { zone }),
                 }
             });
         }
     }
+}
+
+/// Whether replicas of a class may make others go.
+fn may_evict(class: &Class, priority_classes: &BTreeMap<String, Preemption>) -> bool {
+    let said = class.wants.priority_class.as_ref().and_then(|it| priority_classes.get(it));
+    said != Some(&Preemption::Never) && !class.rules.forbids_preemption
 }
 
 /// What decides which share of a policy's weight a replica falls into: a gang stays together.

@@ -1,10 +1,12 @@
 //! A class has its turn: as many of it as possible get nodes, the rest waits for something that could help.
+//!
+//! Not here: making others leave for the rest (`takeover.rs`).
 
 use std::sync::Arc;
 
-use setpoint_types::kinds::{DecisionSpec, NodeScore, Outcome, PendingReason, Preemption, SearchScope};
+use setpoint_types::kinds::{DecisionSpec, NodeScore, Outcome, PendingReason, SearchScope};
 
-use super::plan::{BindItem, Eviction, Notice, Plan, SpreadClaim};
+use super::plan::{BindItem, Notice, Plan, SpreadClaim};
 use super::{Engine, Phase};
 use crate::core::blocker::Blocker;
 use crate::core::class::ClassIx;
@@ -14,10 +16,9 @@ use crate::core::filter::spread;
 use crate::core::gang::{Muster, muster, place_all};
 use crate::core::hash::mix;
 use crate::core::place::{Grounds, Placed, Search, place};
-use crate::core::preempt;
 use crate::core::queue::Ticket;
 
-type Taken = Vec<(Ticket, Arc<str>)>;
+pub(super) type Taken = Vec<(Ticket, Arc<str>)>;
 
 impl Engine {
     /// Finds nodes for up to so many replicas. They count as bound from here on, until an answer comes.
@@ -40,33 +41,33 @@ impl Engine {
         let grounds = Grounds { class, key, survey };
         let search =
             Search { explains: options.search.explains || class.rules.is_canary(), ..options.search };
-        let (taken, placed, refusal): (Taken, Vec<Placed>, Option<Refusal>) =
-            match muster(cluster, grounds, waiting) {
-                Muster::Each => {
-                    let taken = queue.take(ix, options.batch.min(most));
-                    let keys: Vec<Arc<str>> = taken.iter().map(|it| it.1.clone()).collect();
-                    let placed = place(cluster, grounds, &keys, *seed, search);
-                    let refusal = (placed.len() < keys.len()).then(|| refuse(cluster, grounds));
-                    (taken, placed, refusal)
+        let muster = muster(cluster, class, waiting);
+        let (taken, placed, refusal): (Taken, Vec<Placed>, Option<Refusal>) = match muster {
+            Muster::Each => {
+                let taken = queue.take(ix, options.batch.min(most));
+                let keys: Vec<Arc<str>> = taken.iter().map(|it| it.1.clone()).collect();
+                let placed = place(cluster, grounds, &keys, *seed, search);
+                let refusal = (placed.len() < keys.len()).then(|| refuse(cluster, grounds));
+                (taken, placed, refusal)
+            }
+            Muster::Together(needed) => {
+                let taken = queue.take(ix, needed);
+                let keys: Vec<Arc<str>> = taken.iter().map(|it| it.1.clone()).collect();
+                match place_all(cluster, grounds, &keys, *seed, search) {
+                    Ok(placed) => (taken, placed, None),
+                    Err(refusal) => (taken, Vec::new(), Some(*refusal)),
                 }
-                Muster::Together(needed) => {
-                    let taken = queue.take(ix, needed);
-                    let keys: Vec<Arc<str>> = taken.iter().map(|it| it.1.clone()).collect();
-                    match place_all(cluster, grounds, &keys, *seed, search) {
-                        Ok(placed) => (taken, placed, None),
-                        Err(refusal) => (taken, Vec::new(), Some(*refusal)),
-                    }
-                }
-                Muster::Incomplete { waiting, needed } => {
-                    (queue.take(ix, waiting), Vec::new(), Some(incomplete(waiting, needed)))
-                }
-            };
+            }
+            Muster::Incomplete { waiting, needed } => {
+                (queue.take(ix, waiting), Vec::new(), Some(incomplete(waiting, needed)))
+            }
+        };
         let is_gang = matches!(class.wants.placement.gang, Some(size) if size as usize == taken.len());
         let mut back = taken;
         let bound: Taken = back.drain(..placed.len()).collect();
         self.bind(ix, &bound, placed, is_gang, now, plan);
         if let Some(refusal) = refusal {
-            self.refused(ix, back, refusal, now, plan);
+            self.refused(ix, muster, back, refusal, now, plan);
         }
     }
 
@@ -178,11 +179,17 @@ impl Engine {
     }
 
     /// The rest waits; if others can be made to leave, they are.
-    fn refused(&mut self, ix: ClassIx, back: Taken, mut refusal: Refusal, now: u64, plan: &mut Plan) {
-        let is_about_room = matches!(refusal.reason, PendingReason::Capacity | PendingReason::Topology);
-        if is_about_room && self.classes.get(ix).wants.placement.gang.is_none() {
-            let waiting = back.len() + self.queue.waiting(ix);
-            self.take_places(ix, waiting, &mut refusal, now, plan);
+    fn refused(
+        &mut self,
+        ix: ClassIx,
+        muster: Muster,
+        back: Taken,
+        mut refusal: Refusal,
+        now: u64,
+        plan: &mut Plan,
+    ) {
+        if matches!(refusal.reason, PendingReason::Capacity | PendingReason::Topology) {
+            self.take_places(ix, muster, &back, &mut refusal, now, plan);
         }
         let class = self.classes.get(ix);
         let refusal = Arc::new(refusal);
@@ -208,44 +215,6 @@ impl Engine {
         self.wake();
         self.queue.block(ix, priority, back, refusal, now);
         self.show_line(ix);
-    }
-
-    /// Keeps places for those who have none: where others leave anyway, or are made to.
-    fn take_places(&mut self, ix: ClassIx, waiting: usize, refusal: &mut Refusal, now: u64, plan: &mut Plan) {
-        let Self { cluster, classes, sites, priority_classes, options, seed, .. } = self;
-        let class = classes.get(ix);
-        let preemption = class.wants.priority_class.as_ref().and_then(|it| priority_classes.get(it));
-        let may_evict = preemption != Some(&Preemption::Never) && !class.rules.forbids_preemption;
-        let (key, survey) = sites.survey(class.site, cluster);
-        let grounds = Grounds { class, key, survey };
-        let kept = cluster.nodes().nominations_of(ix);
-        let mut places = kept;
-        for turn in kept..waiting.min(kept + options.evictions) {
-            let until = now.saturating_add(options.nomination_ms);
-            let found = preempt::nominate(cluster, grounds, may_evict, mix(*seed ^ turn as u64), until);
-            let Some(nominee) = found else { break };
-            places += 1;
-            let node = cluster.nodes().name(nominee.node).clone();
-            plan.evictions.extend(nominee.victims.into_iter().map(|(victim, priority)| Eviction {
-                victim,
-                priority,
-                node: node.clone(),
-                namespace: class.wants.namespace.clone(),
-                workload: class.wants.workload.clone(),
-                by_priority: class.priority(),
-            }));
-        }
-        if places > 0 {
-            refusal.reason = PendingReason::Preempting;
-            refusal.outcome = Outcome::Waiting;
-            refusal.message = match places >= waiting {
-                true => "it waits until those whose place it takes have left".to_owned(),
-                false => format!(
-                    "{places} of {waiting} wait until those whose place they take have left; the others: {}",
-                    refusal.message
-                ),
-            };
-        }
     }
 }
 

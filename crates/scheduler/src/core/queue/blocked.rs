@@ -76,6 +76,7 @@ impl Blocked {
                 all(&Blocker::Quota { namespace: namespace.clone(), dim: *dim }).collect()
             }
             Event::Policies => all(&Blocker::Policies).collect(),
+            Event::PriorityClass(name) => all(&Blocker::PriorityClass(name.clone())).collect(),
         }
     }
 }
