@@ -317,10 +317,6 @@ impl Client {
         request
     }
 
-    pub(crate) fn endpoints(&self) -> usize {
-        self.caller.pool.endpoints()
-    }
-
     /// The wire to one endpoint, whoever else may answer.
     pub(crate) fn wire(&self, endpoint: usize) -> Wire {
         self.caller.pool.wire(endpoint)

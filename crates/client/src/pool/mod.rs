@@ -54,11 +54,6 @@ impl Pool {
         Ok(Arc::new(Self { wires, aparts, token, balancer, entropy, probes: Mutex::new(Probes::default()) }))
     }
 
-    /// How many endpoints there are.
-    pub fn endpoints(&self) -> usize {
-        self.wires.len()
-    }
-
     /// The wire to one of them.
     pub fn wire(&self, index: usize) -> Wire {
         self.wires[index].clone()

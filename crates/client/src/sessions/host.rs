@@ -70,8 +70,8 @@ pub struct Gone;
 impl Sessions {
     /// One line for each endpoint.
     pub fn lines(&self) -> Vec<HostLine> {
-        let lines =
-            (0..self.client.endpoints()).map(|endpoint| HostLine { client: self.client.clone(), endpoint });
+        let lines = (0..self.client.endpoints().len())
+            .map(|endpoint| HostLine { client: self.client.clone(), endpoint });
         lines.collect()
     }
 }

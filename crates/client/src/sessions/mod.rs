@@ -47,6 +47,12 @@ fn failed(call: &Call, status: Status) -> Error {
         _ if setpoint_api::status::error_of(&status).is_some() => {
             Error::Refused { operation, target, refusal: Box::new(Refusal::of(&status)) }
         }
-        _ => Error::Unanswered { operation, target, attempts: 1, ambiguous: false, last: Box::new(status) },
+        _ => Error::Unanswered {
+            operation,
+            target,
+            attempts: 1,
+            ambiguous: false,
+            last: Box::new(status.into()),
+        },
     }
 }
