@@ -95,7 +95,7 @@ impl Desk {
     /// Runs commands in a folder; what they print, if they succeed.
     fn run(&self, folder: &str, commands: &str) -> Result<String, String> {
         let mut bash = Command::new("bash");
-        bash.args(["-euo", "pipefail", "-c", &commands]).current_dir(self.folder.path().join(folder));
+        bash.args(["-euo", "pipefail", "-c", commands]).current_dir(self.folder.path().join(folder));
         bash.env("SETPOINT_CONFIG", self.folder.path().join("config")).env("HOME", self.folder.path());
         let bin = self.folder.path().join("setpoint/bin");
         bash.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
