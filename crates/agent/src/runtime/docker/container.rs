@@ -138,6 +138,8 @@ pub fn ended(state: &ContainerState) -> Option<Ended> {
     let cause = if starved { Cause::OutOfMemory } else { Cause::Itself };
     let message = state.error.clone().unwrap_or_default();
     let (started, ended) = (time(state.started_at.as_ref()), time(state.finished_at.as_ref()));
+    // Of what ends at once, the engine may note the end before the start.
+    let started = if ended == Timestamp(0) { started } else { started.min(ended) };
     Some(Ended { code: signal.is_none().then_some(code), signal, cause, message, started, ended })
 }
 
@@ -236,5 +238,17 @@ mod tests {
             ..ContainerState::default()
         };
         assert!(was_never_started(&made));
+    }
+
+    #[test]
+    fn nothing_ends_before_it_began() {
+        let state = ContainerState {
+            exit_code: Some(0),
+            started_at: Some("2026-11-18T10:17:39.772Z".to_owned()),
+            finished_at: Some("2026-11-18T10:17:39.770Z".to_owned()),
+            ..ContainerState::default()
+        };
+        let ended = ended(&state).expect("an end");
+        assert_eq!(ended.started, ended.ended);
     }
 }
