@@ -66,7 +66,7 @@ impl NewController {
             None => Sdk::given(find_sdk().ok_or(NewControllerError::NoSdk)?),
         };
         let mut files = template::files(&names, &sdk, &folder);
-        files.extend(template::surroundings(&sdk, &folder));
+        files.extend(template::surroundings(&sdk));
         if let Err(error) = write(&folder, &files) {
             // Half a crate would only be in the way of the next try.
             let _ = std::fs::remove_dir_all(&folder);

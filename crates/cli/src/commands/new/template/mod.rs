@@ -2,7 +2,7 @@
 //!
 //! They are those of `examples/greeter`, which is built and tested with everything else; a test keeps both the same. Names are put
 //! in where the example has its own. Around them comes what the example has from the workspace it is in: the versions of all
-//! dependencies, the compiler, and where RocksDB is, whose compilation takes a quarter of an hour.
+//! dependencies, the compiler, and how dependencies are built.
 
 use std::path::{Path, PathBuf};
 
@@ -67,12 +67,6 @@ pub fn files(names: &Names, sdk: &Sdk, folder: &Path) -> Vec<(String, String)> {
 
 /// How a crate outside of the workspace is built as those in it are.
 const CARGO_CONFIG: &str = "\
-# The test kit runs the server's own code, and with it RocksDB. Setpoint's `make setup` has compiled that once for this machine; without
-# these lines it is compiled again, which takes a quarter of an hour.
-[env]
-ROCKSDB_LIB_DIR = { value = \"@/.cache/rocksdb\", relative = true }
-ROCKSDB_STATIC = \"1\"
-
 # A sweep runs the program hundreds of times: its dependencies are always optimised.
 [profile.dev.package.\"*\"]
 opt-level = 3
@@ -82,13 +76,12 @@ debug = false
 /// Taken as they are, if they are there: versions that were tested together, and the compiler they were tested with.
 const COPIED: [&str; 2] = ["Cargo.lock", "rust-toolchain.toml"];
 
-/// What a new crate in `folder` has beside the files of the example.
-pub fn surroundings(sdk: &Sdk, folder: &Path) -> Vec<(String, String)> {
-    let config = CARGO_CONFIG.replace('@', &sdk.seen_from(folder).display().to_string());
+/// What a new crate has beside the files of the example.
+pub fn surroundings(sdk: &Sdk) -> Vec<(String, String)> {
     let copied = COPIED
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), std::fs::read_to_string(sdk.0.join(name)).ok()?)));
-    std::iter::once((".cargo/config.toml".to_owned(), config)).chain(copied).collect()
+    std::iter::once((".cargo/config.toml".to_owned(), CARGO_CONFIG.to_owned())).chain(copied).collect()
 }
 
 #[cfg(test)]
@@ -123,18 +116,16 @@ mod tests {
     #[test]
     fn it_is_built_as_the_workspace_is() {
         let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let around = surroundings(&Sdk::given(sdk.clone()), Path::new("web-site"));
+        let around = surroundings(&Sdk::given(sdk.clone()));
         let config = text(&around, ".cargo/config.toml");
-        assert!(config.contains(&format!("value = \"{}/.cache/rocksdb\"", sdk.display())), "{config}");
-        // The workspace's own settings, wherever they are written there.
         let own = |file: &str| std::fs::read_to_string(sdk.join(file)).expect(file);
-        for line in ["ROCKSDB_STATIC = \"1\"", "[profile.dev.package.\"*\"]", "opt-level = 3"] {
+        for line in ["[profile.dev.package.\"*\"]", "opt-level = 3"] {
             assert!(config.contains(line), "{line}");
-            assert!((own("Cargo.toml") + &own(".cargo/config.toml")).contains(line), "{line}");
+            assert!(own("Cargo.toml").contains(line), "{line}");
         }
         assert_eq!(text(&around, "rust-toolchain.toml"), own("rust-toolchain.toml"));
-        assert!(text(&around, "Cargo.lock").contains("name = \"rocksdb\""));
-        let alone = surroundings(&Sdk::given("/nowhere".into()), Path::new("web-site"));
+        assert!(text(&around, "Cargo.lock").contains("name = \"tokio\""));
+        let alone = surroundings(&Sdk::given("/nowhere".into()));
         assert_eq!(alone.len(), 1, "what is not there is not copied");
     }
 
