@@ -23,8 +23,7 @@ use crate::leader::ask_within;
 
 /// Renewals per call.
 const BATCH_MAX: usize = 4096;
-/// From one call to the next, unless so many wait. It is nothing beside the seconds that a renewal is about, and a call costs as
-/// much as a hundred renewals.
+/// From one call to the next, unless so many wait. It is nothing beside the seconds that a renewal is about.
 const DISTANCE: Duration = Duration::from_millis(5);
 const ENOUGH: usize = 128;
 /// What holders have seen, in entries per call. Beyond it, it is left to a later renewal: those are not to become slow.
