@@ -89,13 +89,13 @@ pub fn reserved_part(range: &KeyRange) -> Option<KeyRange> {
 
 /// Appends a name that must not contain a slash to a reserved key.
 pub(crate) fn escape_name(key: &mut Vec<u8>, name: &str) {
-    for byte in name.bytes() {
-        match byte {
-            b'%' => key.extend_from_slice(b"%25"),
-            b'/' => key.extend_from_slice(b"%2F"),
-            byte => key.push(byte),
-        }
+    let mut rest = name.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'%' | b'/')) {
+        key.extend_from_slice(&rest[..at]);
+        key.extend_from_slice(if rest[at] == b'%' { b"%25" } else { b"%2F" });
+        rest = &rest[at + 1..];
     }
+    key.extend_from_slice(rest);
 }
 
 /// Undoes [`escape_name`], and returns what follows the slash, if there is one.

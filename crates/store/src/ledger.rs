@@ -39,13 +39,15 @@ pub enum LedgerKey {
 
 impl Ledger {
     pub fn key(name: &str) -> Bytes {
-        let mut key = LEDGERS.to_vec();
+        let mut key = room_for(name, "");
+        key.put_slice(LEDGERS);
         escape_name(&mut key, name);
         key.into()
     }
 
     pub fn reservation_key(ledger: &str, owner: &str) -> Bytes {
-        let mut key = LEDGERS.to_vec();
+        let mut key = room_for(ledger, owner);
+        key.put_slice(LEDGERS);
         escape_name(&mut key, ledger);
         key.put_u8(b'/');
         key.put_slice(owner.as_bytes());
@@ -128,7 +130,8 @@ impl Ledger {
     }
 
     pub fn encode(&self) -> Bytes {
-        let mut row = vec![FORMAT];
+        let mut row = Vec::with_capacity(1 + size(&self.limits) + size(&self.used));
+        row.put_u8(FORMAT);
         put_amounts(&mut row, &self.limits);
         put_amounts(&mut row, &self.used);
         row.into()
@@ -156,7 +159,8 @@ impl LedgerKey {
 
 /// The value of a reservation's key, of amounts none of which is zero.
 pub fn encode_reservation(amounts: &Amounts) -> Bytes {
-    let mut row = vec![FORMAT];
+    let mut row = Vec::with_capacity(1 + size(amounts));
+    row.put_u8(FORMAT);
     put_amounts(&mut row, amounts);
     row.into()
 }
@@ -168,6 +172,18 @@ pub fn decode_reservation(mut row: Bytes) -> Result<Amounts, Damaged> {
         read_amounts(&mut row).filter(|_| row.is_empty())
     };
     read().ok_or(Damaged { what: "reservation" })
+}
+
+/// A key that need not grow, with a slash or two in the name.
+fn room_for(name: &str, owner: &str) -> Vec<u8> {
+    const ESCAPES: usize = 8;
+    Vec::with_capacity(LEDGERS.len() + name.len() + ESCAPES + owner.len())
+}
+
+/// At least what the amounts take in a row, of dimensions with short names.
+fn size(amounts: &Amounts) -> usize {
+    const NUMBERS: usize = 12;
+    1 + amounts.keys().map(|name| name.len() + NUMBERS).sum::<usize>()
 }
 
 pub(crate) fn put_amounts(out: &mut impl BufMut, amounts: &Amounts) {

@@ -92,6 +92,12 @@ fn wanted(read: &Range) -> usize {
 
 pub(crate) fn select_newest(index: &Index, read: &Range) -> Selection {
     let wanted = wanted(read);
+    // Most reads are of one key: it is looked up once, not once to be found and once to be counted.
+    if let KeyRange::Single(key) = &read.range {
+        let hit = index.get(key).map(|state| Hit { key: key.clone(), state: *state });
+        let count = u64::from(hit.is_some());
+        return Selection { hits: hit.into_iter().take(wanted).collect(), count };
+    }
     let mut hits = Vec::new();
     if wanted > 0 {
         index.visit(&read.range, |key, state| {
