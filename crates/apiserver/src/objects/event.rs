@@ -88,9 +88,8 @@ impl Published {
             (Form::Added, Change::Put { value, .. }) => (&shared.encoded[0], value),
             (Form::Modified, Change::Put { value, .. }) => (&shared.encoded[1], value),
             _ => {
-                let previous = self.previous(store)?;
-                let last = || previous[place].as_ref().map(|kv| kv.value.clone()).unwrap_or_default();
-                return Ok(Some(previous.event(place, view.part, || make(last()))));
+                let previous = self.previous(place, store)?;
+                return Ok(previous.map(|it| it.event(view.part, make)));
             }
         };
         Ok(Some(encoded[view.part as usize].get_or_init(|| Arc::new(make(value.clone()))).clone()))
@@ -107,8 +106,9 @@ impl Published {
         let record = &self.changes.records[place];
         let (mut was, mut is) = (record.replaced.is_some(), matches!(record.change, Change::Put { .. }));
         if !view.selection.is_everything() {
-            if was && let Some(previous) = &self.previous(store)?[place] {
-                was = view.selects_with(name, &attributes(&shared.previous, &previous.value, &view.kind));
+            if let Some(previous) = self.previous(place, store)? {
+                let value = &previous.value.value;
+                was = view.selects_with(name, &attributes(&shared.previous, value, &view.kind));
             }
             if let Change::Put { value, .. } = &record.change {
                 is = view.selects_with(name, &attributes(&shared.current, value, &view.kind));

@@ -1,7 +1,7 @@
 //! The newest changes, in memory, bounded by bytes.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use setpoint_store::{Change, ChangeSet, EngineFailure, Store};
@@ -13,8 +13,9 @@ use crate::objects::SharedEvents;
 /// One revision's changes, with what its watchers share.
 pub struct Published {
     pub changes: Arc<ChangeSet>,
-    /// What each change replaced, for as long as the shelf or somebody else has it.
-    previous: Mutex<Weak<Replaced>>,
+    /// What each change replaced, for as long as the shelf or somebody else has it. Made when the first is asked for: of most
+    /// revisions nobody asks.
+    previous: OnceLock<Box<[Mutex<Weak<Replaced>>]>>,
     shelf: Arc<Shelf>,
     /// The same changes as events of objects.
     pub events: SharedEvents,
@@ -35,30 +36,28 @@ impl Published {
 
     /// Changes whose replaced values have to share a shelf with others.
     pub fn shelved(changes: Arc<ChangeSet>, shelf: Arc<Shelf>) -> Self {
-        Self { changes, previous: Mutex::default(), shelf, events: SharedEvents::default() }
+        Self { changes, previous: OnceLock::new(), shelf, events: SharedEvents::default() }
     }
 
     pub fn revision(&self) -> Revision {
         self.changes.revision
     }
 
-    /// The value each change replaced; none for a key that was created. Read once for all who ask at about the same time.
-    pub fn previous(&self, store: &Store) -> Result<Arc<Replaced>, PreviousMissing> {
-        let mut previous = self.previous.lock();
+    /// What the change at a place replaced; none if its key was created. Read once for all who ask at about the same time.
+    pub fn previous(&self, place: usize, store: &Store) -> Result<Option<Arc<Replaced>>, PreviousMissing> {
+        let records = &self.changes.records;
+        let Some(id) = records[place].replaced else { return Ok(None) };
+        let all = self.previous.get_or_init(|| records.iter().map(|_| Mutex::default()).collect());
+        let mut previous = all[place].lock();
         if let Some(previous) = previous.upgrade() {
-            return Ok(previous);
+            return Ok(Some(previous));
         }
-        let read = self.changes.records.iter().map(|record| {
-            let Some(id) = record.replaced else { return Ok(None) };
-            match store.record(id).map_err(PreviousMissing::Storage)? {
-                Some(replaced) => Ok(Some(replaced.to_key_value(id.revision))),
-                None => Err(PreviousMissing::Collected),
-            }
-        });
-        let read = Arc::new(Replaced::new(read.collect::<Result<_, _>>()?));
+        let record = store.record(id).map_err(PreviousMissing::Storage)?;
+        let value = record.ok_or(PreviousMissing::Collected)?.to_key_value(id.revision);
+        let read = Arc::new(Replaced::new(value));
         *previous = Arc::downgrade(&read);
         self.shelf.keep(&read);
-        Ok(read)
+        Ok(Some(read))
     }
 
     /// About how much memory it holds on to; the shelf counts what it replaced.
@@ -175,6 +174,10 @@ mod tests {
         (store, deleted)
     }
 
+    fn replaced(set: &Published, store: &Store) -> Arc<Replaced> {
+        set.previous(0, store).ok().flatten().expect("is there")
+    }
+
     #[test]
     fn replaced_values_are_shared_while_new_and_do_not_outgrow_their_shelf() {
         let (store, changes) = deletes(100, 10_000);
@@ -183,14 +186,16 @@ mod tests {
         for set in changes {
             let set = Arc::new(Published::shelved(set, shelf.clone()));
             ring.push(set.clone());
-            let first = set.previous(&store).ok().expect("is there");
-            assert_eq!(first[0].as_ref().map(|kv| kv.value.len()), Some(10_000));
-            let second = set.previous(&store).ok().expect("is there");
+            let first = replaced(&set, &store);
+            assert_eq!(first.value.value.len(), 10_000);
+            let second = replaced(&set, &store);
             assert!(Arc::ptr_eq(&first, &second), "read once for all who ask");
         }
-        let kept = ring.sets.iter().filter(|set| set.previous.lock().strong_count() > 0).count();
+        let is_kept = |set: &&Arc<Published>| {
+            set.previous.get().is_some_and(|previous| previous[0].lock().strong_count() > 0)
+        };
+        let kept = ring.sets.iter().filter(is_kept).count();
         assert_eq!((ring.sets.len(), kept), (100, 4), "of 50,000 bytes each takes a little over 10,000");
-        let oldest = ring.sets[0].previous(&store).ok().expect("is there");
-        assert_eq!(oldest[0].as_ref().map(|kv| kv.value.len()), Some(10_000), "and can be read again");
+        assert_eq!(replaced(&ring.sets[0], &store).value.value.len(), 10_000, "and can be read again");
     }
 }

@@ -3,10 +3,12 @@
 //! Nearly all watches are of one key or of a prefix. One key is looked up; prefixes are looked up once per distinct
 //! prefix length, however many there are. Only ranges of other shapes are tried one by one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 
 use bytes::Bytes;
+// Every changed key is looked up: its hash is quicker than the standard library's.
+use hashbrown::HashMap;
 use setpoint_types::KeyRange;
 
 /// A stream's place in the hub.

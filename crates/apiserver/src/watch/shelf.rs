@@ -5,9 +5,9 @@
 //! events that tell of a replaced value.
 
 use std::collections::VecDeque;
-use std::ops::Index;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use setpoint_api::raw::{Part, RawEvent};
 use setpoint_store::KeyValue;
@@ -15,30 +15,21 @@ use setpoint_store::KeyValue;
 /// The events that tell of one change, whole and without spec and status, each made when it is first asked for.
 type ByPart = [OnceLock<Arc<RawEvent>>; 2];
 
-/// What each change of one revision replaced; none for a key that was created.
+/// What one change replaced.
 pub struct Replaced {
-    values: Vec<Option<KeyValue>>,
-    /// The events that tell of them, by part. They share the values' bytes.
-    events: OnceLock<Box<[ByPart]>>,
+    pub value: KeyValue,
+    /// The events that tell of it, by part. They share the value's bytes.
+    events: ByPart,
 }
 
 impl Replaced {
-    pub fn new(values: Vec<Option<KeyValue>>) -> Self {
-        Self { values, events: OnceLock::new() }
+    pub fn new(value: KeyValue) -> Self {
+        Self { value, events: ByPart::default() }
     }
 
-    /// The event that tells of the value at a place, made for the first who asks.
-    pub fn event(&self, place: usize, part: Part, make: impl FnOnce() -> RawEvent) -> Arc<RawEvent> {
-        let events = self.events.get_or_init(|| self.values.iter().map(|_| Default::default()).collect());
-        events[place][part as usize].get_or_init(|| Arc::new(make())).clone()
-    }
-}
-
-impl Index<usize> for Replaced {
-    type Output = Option<KeyValue>;
-
-    fn index(&self, place: usize) -> &Option<KeyValue> {
-        &self.values[place]
+    /// The event that tells of it, made for the first who asks.
+    pub fn event(&self, part: Part, make: impl FnOnce(Bytes) -> RawEvent) -> Arc<RawEvent> {
+        self.events[part as usize].get_or_init(|| Arc::new(make(self.value.value.clone()))).clone()
     }
 }
 
@@ -58,8 +49,8 @@ impl Shelf {
         Self { bytes_max, kept: Mutex::default() }
     }
 
-    /// Keeps what was just read until newer reads need the room. The last one stays whatever its size: all of a
-    /// revision's changes are asked for one by one.
+    /// Keeps what was just read until newer reads need the room. The last one stays whatever its size: others are about to ask
+    /// for it, too.
     pub fn keep(&self, replaced: &Arc<Replaced>) {
         let bytes = bytes(replaced);
         let mut kept = self.kept.lock();
@@ -79,8 +70,7 @@ impl Shelf {
     }
 }
 
-/// About how much memory they take, with their events.
-fn bytes(replaced: &Replaced) -> usize {
-    let one = |kv: &Option<KeyValue>| kv.as_ref().map_or(0, |kv| kv.key.len() + kv.value.len());
-    replaced.values.iter().map(|kv| 256 + one(kv)).sum()
+/// About how much memory it takes, with its events.
+fn bytes(Replaced { value, .. }: &Replaced) -> usize {
+    256 + value.key.len() + value.value.len()
 }

@@ -87,16 +87,12 @@ impl Watcher {
         if revision < self.next {
             return Ok(());
         }
-        // Held until all of its events are made.
-        let mut replaced = None;
         for (place, record) in set.changes.records.iter().enumerate() {
             if !self.spec.range.contains(&record.key) || !self.spec.filters.pass(record) {
                 continue;
             }
-            if self.spec.previous && replaced.is_none() {
-                replaced = Some(set.previous(store)?);
-            }
-            let previous = replaced.as_ref().and_then(|replaced| replaced[place].clone());
+            let replaced = if self.spec.previous { set.previous(place, store)? } else { None };
+            let previous = replaced.map(|it| it.value.clone());
             let deleted = matches!(record.change, Change::Delete);
             events.push(Event { deleted, current: record.to_key_value(revision), previous });
         }
