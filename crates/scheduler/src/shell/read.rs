@@ -188,8 +188,9 @@ pub fn held(entry: &Entry, cluster: &mut Cluster) -> Result<Option<Held>, FieldP
     let ports = reserved(format!("ports/{}", spec.node));
     Ok(Some(Held {
         node: cluster.slot(&spec.node, &spec.zone),
-        demand: demand.unwrap_or_else(|| Arc::from([])),
-        ports: ports.into_iter().flat_map(Amounts::iter).filter_map(|it| port(it.0)).collect(),
+        // What is empty takes no memory of its own.
+        demand: demand.unwrap_or_default(),
+        ports: ports.map_or_else(Arc::default, |it| it.iter().filter_map(|it| port(it.0)).collect()),
         is_going: state == BindingState::ReleaseRequested,
     }))
 }
