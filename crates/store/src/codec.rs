@@ -3,6 +3,8 @@
 //! A format byte, the proposal's id, a tag and the fields in order; integers are varints, byte strings carry their
 //! length. Decoding shares the log entry's buffer. A new field or command takes a new tag: old entries stay readable.
 
+use std::sync::Arc;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use setpoint_types::{KeyRange, LeaseId, NodeId};
 
@@ -144,7 +146,7 @@ fn read_command(input: &mut Bytes) -> Option<Command> {
         9 => Command::RemoveMember { member: NodeId(input.try_get_u64_le().ok()?) },
         10 => Command::LeaseExpire { lease: LeaseId(read_signed(input)?), term: get_varint(input)? },
         11 => Command::ExpectVoter { member: NodeId(input.try_get_u64_le().ok()?) },
-        12 => Command::Commit(Box::new(commit_codec::read_commit(input)?)),
+        12 => Command::Commit(Arc::new(commit_codec::read_commit(input)?)),
         _ => return None,
     })
 }

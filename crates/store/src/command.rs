@@ -3,6 +3,8 @@
 //! Requests are already checked when they get here (sizes, duplicate keys, enum values): a command that decodes can be
 //! applied. What depends on the state (leases, revisions, existing keys) is decided in `machine`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use setpoint_types::{KeyRange, LeaseId, NodeId};
 
@@ -59,7 +61,7 @@ pub enum Command {
         member: NodeId,
     },
     /// What the object API writes. Boxed: the others are small, and far more frequent.
-    Commit(Box<Commit>),
+    Commit(Arc<Commit>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

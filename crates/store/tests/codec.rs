@@ -1,5 +1,7 @@
 //! The log's encoding of commands: nothing is lost, nothing cut or damaged is taken for a command, nothing panics.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -201,7 +203,7 @@ fn command() -> impl Strategy<Value = Command> {
         (node(), attributes()).prop_map(|(member, attributes)| Command::PublishMember { member, attributes }),
         node().prop_map(|member| Command::RemoveMember { member }),
         node().prop_map(|member| Command::ExpectVoter { member }),
-        commit().prop_map(|commit| Command::Commit(Box::new(commit))),
+        commit().prop_map(|commit| Command::Commit(Arc::new(commit))),
     ]
 }
 
@@ -303,7 +305,7 @@ fn entries_of_earlier_versions_are_read() {
         (&[1, 0, 0, 1, b'k', 1, b'v'], Command::Put(put)),
         (
             &[12, 3, 1, b'o', 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, b'p', 0, 0, 0, 1, 4, 5, 1, 2, 1, b'k'],
-            Command::Commit(Box::new(commit)),
+            Command::Commit(Arc::new(commit)),
         ),
     ];
     for (bytes, command) in written {

@@ -25,7 +25,7 @@ fn commit() -> Command {
     let operation = Some(Operation { id: Bytes::from_static(b"one"), fingerprint: 1 });
     let (key, value) = (Bytes::from_static(b"/setpoint.v1/a"), Bytes::from_static(b"1"));
     let ops = vec![Op::Put { key, value, lease: LeaseId::NONE }];
-    Command::Commit(Box::new(Commit { operation, ops, ..Commit::default() }))
+    Command::Commit(Arc::new(Commit { operation, ops, ..Commit::default() }))
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn delete(key: &'static str) -> Command {
 
 fn commit(principal: &str, op: Op) -> Command {
     let author = Some(Author { principal: principal.to_owned(), ..Author::default() });
-    Command::Commit(Box::new(Commit { author, ops: vec![op], ..Commit::default() }))
+    Command::Commit(Arc::new(Commit { author, ops: vec![op], ..Commit::default() }))
 }
 
 fn both(first: Put, second: Put) -> Command {

@@ -62,7 +62,7 @@ fn open(home: &Path) -> Store {
 fn apply(store: &Store, commit: Commit) -> Verdict {
     let index = store.applied().position.map_or(0, |position| position.index) + 1;
     let id = ProposalId { node: LOCAL, sequence: index };
-    let commands = vec![Proposal { id, command: Command::Commit(Box::new(commit)) }.encode()];
+    let commands = vec![Proposal { id, command: Command::Commit(Arc::new(commit)) }.encode()];
     let body = Body::Commands { stamp: Timestamp(index * 10), commands };
     let entry = Entry { position: Position { term: 1, index }, body };
     let mut outcome = store.apply(&[entry], LOCAL).expect("the entry applies");

@@ -220,7 +220,7 @@ impl Coordinator {
         ];
         ops.extend(base);
         let (operation, author) = (ask.options.operation.clone(), Some(ask.options.author.clone()));
-        match self.writer.commits.commit(Commit { operation, author, guards, ops }, bytes).await {
+        match self.writer.commits.commit(Commit { operation, author, guards, ops }.into(), bytes).await {
             // Done by an earlier request: what became of it is seen by looking again.
             Ok(done) if done.repeated => Ok(None),
             Ok(done) => {
@@ -264,7 +264,7 @@ impl Coordinator {
         // A place in the queue is not what was asked for: of all revisions only that of the hold is the operation's.
         let author = Author { operation: String::new(), ..ask.options.author.clone() };
         let commit = Commit { operation: None, author: Some(author), guards, ops };
-        match self.writer.commits.commit(commit, bytes).await {
+        match self.writer.commits.commit(commit.into(), bytes).await {
             Ok(_) => Ok(true),
             Err(error) => raced(error, &ask.options).map(|()| false),
         }

@@ -53,7 +53,7 @@ impl Coordinator {
             let guards = moment.guards(&lease);
             let commit = Commit { operation: None, author: Some(options.author.clone()), guards, ops };
             // Without asking for room: it must be possible on a full disk.
-            match self.writer.commits.commit(commit, 0).await {
+            match self.writer.commits.commit(commit.into(), 0).await {
                 Ok(done) => {
                     return Ok(pb::ReleaseResponse { released: true, revision: done.revision.get() });
                 }

@@ -202,7 +202,7 @@ impl Lessor {
             let (store, now, observed) = (self.replica.store.clone(), self.clock.now(), observed.clone());
             let made = spawn_blocking(move || expiry::commit(&store, lease, term, now, observed)).await;
             let Ok(Some(commit)) = made else { break };
-            match self.replica.propose(Command::Commit(Box::new(commit))).await {
+            match self.replica.propose(Command::Commit(Arc::new(commit))).await {
                 Ok(_) => return Ok(()),
                 Err(ProposeError::Rejected(Rejection::Guard { found: Found::Term(_), .. })) => {
                     return Err(Rejection::Deposed.into());

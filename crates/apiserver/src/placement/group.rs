@@ -1,5 +1,7 @@
 //! A group of binds: decided on this node's copy, and made one commit.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use prost::Message;
 use setpoint_api::setpoint::v1 as pb;
@@ -46,7 +48,8 @@ pub enum Decided {
 
 /// A commit, and what its parts are for.
 pub struct Proposed {
-    pub commit: Commit,
+    /// Shared with its way into the log, so that what was wanted is known if it is refused.
+    pub commit: Arc<Commit>,
     pub bytes: usize,
     guards: Vec<Held>,
     ops: Vec<(usize, Option<For>)>,
@@ -103,12 +106,12 @@ impl Group {
         }
         let fence = self.options.fence.clone();
         let mut proposed = Proposed {
-            commit: Commit {
+            commit: Arc::new(Commit {
                 operation: self.options.operation.clone(),
                 author: Some(self.options.author.clone()),
                 guards: fence.iter().cloned().map(Guard::Fence).collect(),
                 ops: Vec::new(),
-            },
+            }),
             bytes: 0,
             guards: fence.iter().map(|_| Held::Caller).collect(),
             ops: Vec::new(),
@@ -180,8 +183,13 @@ impl Group {
 }
 
 impl Proposed {
+    /// Nobody else has it yet: nothing is copied.
+    fn building(&mut self) -> &mut Commit {
+        Arc::make_mut(&mut self.commit)
+    }
+
     fn hold(&mut self, held: Held, guard: Guard) {
-        self.commit.guards.push(guard);
+        self.building().guards.push(guard);
         self.guards.push(held);
     }
 
@@ -246,7 +254,7 @@ impl Proposed {
     }
 
     fn act(&mut self, bind: usize, what: Option<For>, op: Op) {
-        self.commit.ops.push(op);
+        self.building().ops.push(op);
         self.ops.push((bind, what));
     }
 

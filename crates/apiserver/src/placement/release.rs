@@ -4,6 +4,8 @@
 //! That is so if the agent says it (`status.stopped`). If the agent is out of reach and the release was asked for, then once the agent
 //! has had the time to stop the replica by itself, or its host has started anew.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
 use setpoint_api::setpoint::v1 as pb;
 use setpoint_api::setpoint::v1::release_refusal::Reason;
@@ -124,7 +126,7 @@ pub fn judge(
 
 /// A release as a commit, or why there is none.
 enum Decided {
-    Commit(Box<Commit>, usize),
+    Commit(Arc<Commit>, usize),
     Before(Revision),
     Kept(Kept),
 }
@@ -212,8 +214,7 @@ impl Placer {
             }
         }
         // Without asking for room: it must be possible on a full disk.
-        let verdicts =
-            commits.iter().map(|(_, commit, _)| self.writer.commits.commit(Commit::clone(commit), 0));
+        let verdicts = commits.iter().map(|(_, commit, _)| self.writer.commits.commit(commit.clone(), 0));
         let verdicts = join_all(verdicts).await;
         let (mut again, mut failed) = (Vec::new(), None);
         for ((item, commit, _), verdict) in commits.into_iter().zip(verdicts) {
@@ -310,5 +311,5 @@ fn commit(
         ops.extend(write::let_go(&replica.raw, now));
     }
     let commit = Commit { operation: None, author: Some(options.author.clone()), guards, ops };
-    Decided::Commit(Box::new(commit), 0)
+    Decided::Commit(Arc::new(commit), 0)
 }

@@ -62,7 +62,7 @@ impl Local {
             let observed = self.observed.lock().get(&lease).cloned().unwrap_or_default();
             let commit = expiry::commit(&self.store, lease, TERM, self.now(), observed);
             let command = match commit.filter(|_| !self.plain_expiry.load(Ordering::Relaxed)) {
-                Some(commit) => Command::Commit(Box::new(commit)),
+                Some(commit) => Command::Commit(Arc::new(commit)),
                 None => Command::LeaseExpire { lease, term: TERM },
             };
             self.apply(command).expect("nobody else writes");
@@ -82,8 +82,8 @@ impl Clock for Local {
 }
 
 impl Commits for Local {
-    fn commit(&self, commit: Commit, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
-        let verdict = match self.apply(Command::Commit(Box::new(commit))) {
+    fn commit(&self, commit: Arc<Commit>, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        let verdict = match self.apply(Command::Commit(commit)) {
             Ok(Response::Commit(committed)) => Ok(committed),
             Ok(other) => panic!("not the verdict of a commit: {other:?}"),
             Err(rejection) => Err(ProposeError::Rejected(rejection).into()),

@@ -135,7 +135,7 @@ impl Node {
 
     pub fn commit(&mut self, ops: Vec<Op>) -> Revision {
         let author = Author { principal: "user:jane".into(), manager: "test".into(), ..Author::default() };
-        self.apply(Command::Commit(Box::new(Commit { author: Some(author), ops, ..Commit::default() })))
+        self.apply(Command::Commit(Arc::new(Commit { author: Some(author), ops, ..Commit::default() })))
     }
 
     pub fn compact(&mut self, revision: u64) {

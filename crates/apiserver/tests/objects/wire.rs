@@ -27,7 +27,7 @@ use crate::kit::{Draft, Node, small_limits};
 struct Nowhere;
 
 impl Commits for Nowhere {
-    fn commit(&self, _: Commit, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
+    fn commit(&self, _: Arc<Commit>, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
         Box::pin(std::future::ready(Err(CommitError::NoSpace)))
     }
 }

@@ -57,8 +57,8 @@ impl Clock for Local {
 }
 
 impl Commits for Local {
-    fn commit(&self, commit: Commit, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
-        let verdict = match self.apply(Command::Commit(Box::new(commit))) {
+    fn commit(&self, commit: Arc<Commit>, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        let verdict = match self.apply(Command::Commit(commit)) {
             Ok(Response::Commit(committed)) => Ok(committed),
             Ok(other) => panic!("not the verdict of a commit: {other:?}"),
             Err(rejection) => Err(ProposeError::Rejected(rejection).into()),

@@ -29,7 +29,7 @@ struct After {
 }
 
 impl Commits for After {
-    fn commit(&self, commit: Commit, bytes: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
+    fn commit(&self, commit: Arc<Commit>, bytes: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
         Box::pin(async move {
             let other = self.other.lock().take();
             if let Some(other) = other {
@@ -202,7 +202,7 @@ async fn a_watch_ends_with_the_definition_of_its_kind() {
 fn store(node: &Node, key: &'static str, value: bytes::Bytes) {
     let put = Op::Put { key: key.into(), value, lease: LeaseId::NONE };
     let commit = Commit { ops: vec![put], ..Commit::default() };
-    node.local.apply(Command::Commit(Box::new(commit))).expect("is stored");
+    node.local.apply(Command::Commit(Arc::new(commit))).expect("is stored");
 }
 
 #[tokio::test]

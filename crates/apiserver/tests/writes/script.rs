@@ -3,6 +3,7 @@
 //! After a change of behaviour that is meant, run with `UPDATE_GOLDENFILES=1` and read the difference.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use goldenscript::{Command, Context, Runner};
 use setpoint_api::setpoint::v1 as pb;
@@ -145,7 +146,7 @@ impl Script {
             }
         };
         let commit = Commit { ops: vec![op], ..Commit::default() };
-        match self.node.local.apply(setpoint_store::command::Command::Commit(Box::new(commit))) {
+        match self.node.local.apply(setpoint_store::command::Command::Commit(Arc::new(commit))) {
             Ok(_) => String::new(),
             Err(rejection) => rejection.to_string(),
         }

@@ -95,7 +95,7 @@ impl<'a> Step<'a> {
             Command::PublishMember { member, attributes } => Ok(self.publish_member(member, attributes)),
             Command::RemoveMember { member } => Ok(self.remove_member(member)),
             Command::ExpectVoter { member } => Ok(self.expect_voter(member)),
-            Command::Commit(commit) => self.commit(*commit, term),
+            Command::Commit(commit) => self.commit(Arc::unwrap_or_clone(commit), term),
         }
     }
 

@@ -3,6 +3,8 @@
 //! Revisions are drawn as tokens and become numbers only when the command's turn has come (`resolve`): most then name a
 //! kept revision, and some the first compacted or the first future one.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -203,7 +205,7 @@ pub fn command() -> impl Strategy<Value = Command> {
         30 => put().prop_map(Command::Put),
         12 => delete().prop_map(Command::DeleteRange),
         24 => txn(true).prop_map(Command::Txn),
-        40 => commits::commit().prop_map(|commit| Command::Commit(Box::new(commit))),
+        40 => commits::commit().prop_map(|commit| Command::Commit(Arc::new(commit))),
         8 => token().prop_map(|revision| Command::Compact { revision }),
         8 => (lease(), 1i64..100).prop_map(|(lease, ttl)| Command::LeaseGrant { lease, ttl }),
         4 => lease().prop_map(|lease| Command::LeaseRevoke { lease }),
@@ -220,7 +222,7 @@ pub fn command() -> impl Strategy<Value = Command> {
 pub fn resolve(model: &Model, mut command: Command, now: u64) -> Command {
     match &mut command {
         Command::Txn(txn) => resolve_txn(model, txn),
-        Command::Commit(commit) => commits::resolve(model, commit, now),
+        Command::Commit(commit) => commits::resolve(model, Arc::make_mut(commit), now),
         // Mostly the right term, sometimes the next.
         Command::LeaseExpire { term, .. } => *term = now + *term / 3,
         Command::Compact { revision: token } => *token = revision(model, *token),

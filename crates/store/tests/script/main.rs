@@ -69,7 +69,7 @@ impl Runner for Script {
                 Command::PublishMember { member, attributes }
             }
             "remove" => Command::RemoveMember { member: NodeId(number(word(&mut words, "the member")?)?) },
-            "commit" => Command::Commit(Box::new(objects::commit(words)?)),
+            "commit" => Command::Commit(Arc::new(objects::commit(words)?)),
             "expect" => Command::ExpectVoter { member: NodeId(number(word(&mut words, "the member")?)?) },
             name => return self.look(name, words),
         };

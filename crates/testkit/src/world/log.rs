@@ -78,9 +78,9 @@ impl Log {
 }
 
 impl Commits for Log {
-    fn commit(&self, commit: Commit, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
+    fn commit(&self, commit: Arc<Commit>, _: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
         let is_fence: Vec<bool> = commit.guards.iter().map(|it| matches!(it, Guard::Fence(_))).collect();
-        let verdict = match self.apply(Command::Commit(Box::new(commit))) {
+        let verdict = match self.apply(Command::Commit(commit)) {
             Ok(Response::Commit(committed)) => Ok(committed),
             Ok(other) => unreachable!("not the verdict of a commit: {other:?}"),
             Err(rejection) => {

@@ -46,7 +46,7 @@ impl TimeKeeper {
             let observed = self.observed.lock().remove(&lease).unwrap_or_default();
             let commit = expiry::commit(&self.log.store, lease, TERM, self.log.clock.now(), observed);
             let command = match commit {
-                Some(commit) => Command::Commit(Box::new(commit)),
+                Some(commit) => Command::Commit(Arc::new(commit)),
                 None => Command::LeaseExpire { lease, term: TERM },
             };
             self.log.apply(command).expect("nobody writes between the look and the commit");

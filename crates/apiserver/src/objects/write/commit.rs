@@ -21,7 +21,7 @@ use crate::replica::{ProposeError, Replica};
 
 /// Where commits go. A seam, so that tests need no cluster.
 pub trait Commits: Send + Sync + 'static {
-    fn commit(&self, commit: Commit, bytes: usize) -> BoxFuture<'_, Result<Committed, CommitError>>;
+    fn commit(&self, commit: Arc<Commit>, bytes: usize) -> BoxFuture<'_, Result<Committed, CommitError>>;
 }
 
 /// Why a commit has no verdict, or a refusal as one.
@@ -40,12 +40,12 @@ pub struct ClusterCommits {
 }
 
 impl Commits for ClusterCommits {
-    fn commit(&self, commit: Commit, bytes: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
+    fn commit(&self, commit: Arc<Commit>, bytes: usize) -> BoxFuture<'_, Result<Committed, CommitError>> {
         Box::pin(async move {
             if bytes > 0 {
                 self.quota.admit(&self.replica, bytes).await.map_err(|_| CommitError::NoSpace)?;
             }
-            match self.replica.propose(Command::Commit(Box::new(commit))).await? {
+            match self.replica.propose(Command::Commit(commit)).await? {
                 Response::Commit(committed) => Ok(committed),
                 other => {
                     tracing::error!(response = ?other, "a verdict does not fit its commit");

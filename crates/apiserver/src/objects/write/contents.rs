@@ -188,7 +188,8 @@ impl Writer {
         let itself = || OURSELVES.to_owned();
         let author = Some(Author { principal: itself(), manager: itself(), ..Author::default() });
         // If this node is behind, or somebody was faster, it is there.
-        if let Err(error) = self.commits.commit(Commit { operation: None, author, guards, ops }, bytes).await
+        if let Err(error) =
+            self.commits.commit(Commit { operation: None, author, guards, ops }.into(), bytes).await
         {
             tracing::debug!(%error, "the default namespace was not made");
         }

@@ -142,7 +142,7 @@ impl Writer {
             let commit = commit::assemble(options, extra, &decided);
             let verdict = match options.dry_run {
                 true => self.tried(commit, read_at).await?,
-                false => self.commits.commit(commit, bytes).await,
+                false => self.commits.commit(commit.into(), bytes).await,
             };
             match verdict {
                 Ok(Committed { repeated: true, revision, changed }) => {
