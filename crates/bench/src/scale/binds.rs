@@ -52,7 +52,7 @@ pub async fn measure(options: &ScaleOptions, data: &Path, figures: &mut Figures)
     let each = |cpu: Duration| cpu.as_secs_f64() / bound;
     figures.add(SCENE, "CPU per bind, servers", Unit::Seconds, each(servers), Asked::Nothing);
     figures.add(SCENE, "CPU per bind, scheduler", Unit::Seconds, each(after.cpu), Asked::Nothing);
-    idle(&site, &scheduler, options, figures, empty, after).await
+    idle(&site, &scheduler, options, figures, empty).await
 }
 
 /// Counts until everybody has a node, or nobody gets one any more.
@@ -106,19 +106,14 @@ fn slowest_second(samples: &[Sample]) -> Option<f64> {
     rates.min_by(f64::total_cmp)
 }
 
-/// Everybody has a node: what the scheduler has in memory for it, and what it does while nothing happens.
+/// Everybody has a node: what the scheduler does while nothing happens, and what it then has in memory for them.
 async fn idle(
     site: &Site,
     scheduler: &Part,
     options: &ScaleOptions,
     figures: &mut Figures,
     empty: Used,
-    full: Used,
 ) -> Result<(), ScaleError> {
-    let per_replica = full.resident.saturating_sub(empty.resident) as f64 / f64::from(options.replicas);
-    let asked = Asked::AtMost(1.5 * 1024.0);
-    figures.add(SCENE, "scheduler's memory per replica", Unit::Bytes, per_replica, asked);
-    figures.add(SCENE, "scheduler's memory, nodes only", Unit::Bytes, empty.resident as f64, Asked::Nothing);
     // What is still on its way, arrives.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (cpu, entries, started) = (scheduler.used()?.cpu, site.cluster.log_entries().await?, Instant::now());
@@ -127,7 +122,17 @@ async fn idle(
     let entries = site.cluster.log_entries().await?.saturating_sub(entries);
     figures.add(SCENE, "scheduler's CPU when all are bound", Unit::Cores, cores, Asked::AtMost(0.05));
     figures.add(SCENE, "log entries meanwhile", Unit::Count, entries as f64, Asked::AtMost(0.0));
+    // Only now: what was in use while it was busy goes back to the system after a while.
+    memory(SCENE, options, figures, empty, scheduler.used()?);
     Ok(())
+}
+
+/// What the scheduler has in memory for each replica, beside what it has for nodes alone.
+pub fn memory(scene: &'static str, options: &ScaleOptions, figures: &mut Figures, empty: Used, full: Used) {
+    let per_replica = full.resident.saturating_sub(empty.resident) as f64 / f64::from(options.replicas);
+    let asked = Asked::AtMost(1.5 * 1024.0);
+    figures.add(scene, "scheduler's memory per replica", Unit::Bytes, per_replica, asked);
+    figures.add(scene, "scheduler's memory, nodes only", Unit::Bytes, empty.resident as f64, Asked::Nothing);
 }
 
 #[cfg(test)]

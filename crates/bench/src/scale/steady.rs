@@ -8,7 +8,7 @@ use setpoint_api::setpoint::v1 as pb;
 use super::figures::{Asked, Figures};
 use super::options::ScaleOptions;
 use super::site::{Part, Site};
-use super::{ScaleError, fill, made, single};
+use super::{ScaleError, binds, fill, made, single};
 use crate::connection::{connection, objects};
 use crate::metric::Unit;
 
@@ -17,14 +17,19 @@ const POLL: Duration = Duration::from_secs(1);
 /// The log has not grown for so long: everything was said.
 const QUIET: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(1_200);
+/// Workloads come in any order, and replicas are spread over nodes: of a fuller cluster the last large ones find no node with that much
+/// room left, and wait.
+const LOAD_MAX: u32 = 30;
 
 pub async fn measure(options: &ScaleOptions, data: &Path, figures: &mut Figures) -> Result<(), ScaleError> {
+    let options = &ScaleOptions { load: options.load.min(LOAD_MAX), ..options.clone() };
     let site = Site::start(options, data).await?;
     fill::tenants(&site, single::NAMESPACE).await?;
     eprintln!("scale: registering {} nodes", options.nodes);
     let _agents = site.fleet(options.nodes, &[]).await?;
     let mut scheduler = site.scheduler(options)?;
     scheduler.ready("the scheduler's first look").await?;
+    let empty = scheduler.used()?;
     let mut controllers = site.controllers(None, "all")?;
     controllers.ready("the controllers' first look").await?;
     let made = made::workloads(options);
@@ -52,10 +57,9 @@ pub async fn measure(options: &ScaleOptions, data: &Path, figures: &mut Figures)
         let cores = after.saturating_sub(before).as_secs_f64() / elapsed;
         figures.add(SCENE, name, Unit::Cores, cores, asked);
     }
-    for (name, part) in [("memory of the controllers", &controllers), ("memory of the scheduler", &scheduler)]
-    {
-        figures.add(SCENE, name, Unit::Bytes, part.used()?.resident as f64, Asked::Nothing);
-    }
+    let resident = controllers.used()?.resident as f64;
+    figures.add(SCENE, "memory of the controllers", Unit::Bytes, resident, Asked::Nothing);
+    binds::memory(SCENE, options, figures, empty, scheduler.used()?);
     Ok(())
 }
 
