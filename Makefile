@@ -33,6 +33,7 @@ test: lint ## Check format, lints and laws, then run every test
 	scripts/test-rust-client
 	scripts/test-python
 	scripts/test-production
+	scripts/test-console
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	  cargo test --workspace --doc --quiet && scripts/with-engine --if-possible cargo nextest run --workspace; \
 	else \

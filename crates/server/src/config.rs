@@ -33,6 +33,8 @@ pub struct ServerConfig {
     pub origin: Origin,
     pub client_tls: Option<ServerTls>,
     pub access: AccessConfig,
+    /// Further names of this node, for browsers.
+    pub console_hosts: Vec<String>,
     pub peer_tls: Option<PeerTls>,
     pub quota_bytes: u64,
     pub retention: Retention,
@@ -202,6 +204,7 @@ impl TryFrom<Settings> for ServerConfig {
             origin,
             client_tls,
             access,
+            console_hosts: names(settings.console_hosts.as_deref()),
             peer_tls,
             quota_bytes: settings.quota_bytes.unwrap_or(8 << 30),
             retention,
@@ -324,6 +327,11 @@ fn members(list: &str, name: &str, problems: &mut Problems) -> BTreeMap<String, 
         problems.add("initial-cluster", format!("does not name this node, which is called {name} (--name)"));
     }
     members
+}
+
+fn names(list: Option<&str>) -> Vec<String> {
+    let names = list.unwrap_or_default().split(',').map(str::trim);
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn client_tls(settings: &Settings, client_auth_optional: bool, problems: &mut Problems) -> Option<ServerTls> {

@@ -1,4 +1,4 @@
-//! The HTTP listener: version, health and metrics.
+//! The HTTP listener: version, health and metrics; and the console, which has a folder of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,6 +17,7 @@ use setpoint_store::command::{AlarmKind, MemberAttributes};
 use setpoint_types::NodeId;
 use tokio_util::sync::CancellationToken;
 
+use crate::console::{Console, Visitor};
 use crate::door::Door;
 use crate::metrics::NodeMetrics;
 
@@ -30,6 +31,7 @@ pub async fn serve(
     door: Door,
     context: Context,
     metrics: Arc<NodeMetrics>,
+    console: Console,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let routes = Router::new()
@@ -38,7 +40,9 @@ pub async fn serve(
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(scrape))
-        .with_state(Shared { context, metrics });
+        .with_state(Shared { context, metrics })
+        .merge(console.routes());
+    let routes = routes.into_make_service_with_connect_info::<Visitor>();
     axum::serve(door, routes).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 

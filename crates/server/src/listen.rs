@@ -1,9 +1,11 @@
 //! The gRPC listeners: clients and peers.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http::{Request, Response};
 use prometheus_client::registry::Registry;
 use setpoint_api::etcdserverpb::auth_server::AuthServer;
 use setpoint_api::etcdserverpb::cluster_server::ClusterServer;
@@ -39,8 +41,11 @@ use setpoint_consensus::{PeerService, peer_listener};
 use tokio::net::TcpSocket;
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::service::Routes;
 use tonic::transport::{Server, ServerTlsConfig};
-use tower::util::MapResponseLayer;
+use tower::Layer;
+use tower::util::{BoxCloneSyncService, MapResponseLayer};
 
 use crate::admit::AdmitLayer;
 use crate::config::ServerConfig;
@@ -163,25 +168,46 @@ pub struct Services {
     pub coordinator: Coordinator,
 }
 
+/// What clients reach: the services, behind everything that stands before them. Clones share it.
+#[derive(Clone)]
+pub struct Front {
+    routes: Routes,
+    drain: DrainLayer,
+    measure: MeasureLayer,
+    identify: IdentifyLayer,
+    admit: AdmitLayer,
+}
+
+/// Calls within this process, which come by the same way as those of clients.
+pub type Calls = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
+
+impl Front {
+    pub async fn new(services: Services, drain: DrainLayer) -> Self {
+        let (identify, context) = (services.identify.clone(), services.context.clone());
+        Self {
+            routes: routes(services).await,
+            drain,
+            measure: MeasureLayer::new(context.metrics.clone(), context.replica.node.status()),
+            identify,
+            admit: AdmitLayer(context.load),
+        }
+    }
+
+    /// For whoever speaks for clients of another protocol: the console.
+    pub fn calls(&self) -> Calls {
+        let oversize = MapResponseLayer::new(oversize::in_etcds_words);
+        let seated = oversize.layer(self.admit.layer(self.routes.clone()));
+        BoxCloneSyncService::new(self.drain.layer(self.measure.layer(self.identify.layer(seated))))
+    }
+}
+
 pub async fn serve_clients(
     door: Door,
-    services: Services,
+    front: Front,
     tls: Option<ServerTlsConfig>,
-    drain: DrainLayer,
 ) -> Result<(), tonic::transport::Error> {
-    let Services { identify, context, objects, coordinator } = services;
-    let gate = context.gate.clone();
-    let placer = Placer::new(objects.clone(), PlacementLimits::default());
-    let (reader, board) = (objects.reader.clone(), Switchboard::new(objects.draw.clone()));
-    let sessions = SessionsService { reader, gate: gate.clone(), board };
+    let Front { routes, drain, measure, identify, admit } = front;
     let stop = drain.stopping.clone();
-    let message_max = context.limits.request_bytes + MESSAGE_SLACK;
-    let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_service_status("", tonic_health::ServingStatus::Serving).await;
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(setpoint_api::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .expect("the descriptors come from the same build as this program");
     let encrypted = tls.is_some();
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEP_ALIVE_EVERY))
@@ -189,19 +215,35 @@ pub async fn serve_clients(
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20);
-    let mut server = with_tls(server, tls)?
+    let router = with_tls(server, tls)?
         .layer(drain)
-        .layer(MeasureLayer::new(context.metrics.clone(), context.replica.node.status()))
+        .layer(measure)
         .layer(identify)
         .layer(MapResponseLayer::new(oversize::in_etcds_words))
-        .layer(AdmitLayer(context.load.clone()));
+        .layer(admit)
+        .add_routes(routes);
+    router.serve_with_incoming_shutdown(connections(door, encrypted), stop.cancelled_owned()).await
+}
+
+async fn routes(services: Services) -> Routes {
+    let Services { context, objects, coordinator, .. } = services;
+    let gate = context.gate.clone();
+    let placer = Placer::new(objects.clone(), PlacementLimits::default());
+    let (reader, board) = (objects.reader.clone(), Switchboard::new(objects.draw.clone()));
+    let sessions = SessionsService { reader, gate: gate.clone(), board };
+    let message_max = context.limits.request_bytes + MESSAGE_SLACK;
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_service_status("", tonic_health::ServingStatus::Serving).await;
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(setpoint_api::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .expect("the descriptors come from the same build as this program");
     macro_rules! sized {
         ($service:expr) => {
             $service.max_decoding_message_size(message_max).max_encoding_message_size(usize::MAX)
         };
     }
-    let router = server
-        .add_service(sized!(KvServer::new(KvService(context.clone()))))
+    Routes::new(sized!(KvServer::new(KvService(context.clone()))))
         .add_service(sized!(WatchServer::new(WatchService(context.clone()))))
         .add_service(sized!(LeaseServer::new(LeaseService(context.clone()))))
         .add_service(sized!(ClusterServer::new(ClusterService(context.clone()))))
@@ -223,8 +265,8 @@ pub async fn serve_clients(
         .add_service(sized!(PlacementServer::new(PlacementService { placer, gate: gate.clone() })))
         .add_service(sized!(CoordinationServer::new(CoordinationService { coordinator, gate })))
         .add_service(health_service)
-        .add_service(reflection);
-    router.serve_with_incoming_shutdown(connections(door, encrypted), stop.cancelled_owned()).await
+        .add_service(reflection)
+        .prepare()
 }
 
 pub async fn serve_peers(

@@ -7,6 +7,7 @@ mod access;
 mod admit;
 mod commands;
 mod config;
+mod console;
 mod door;
 mod draining;
 mod engines;

@@ -32,10 +32,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{Access, AccessError};
 use crate::config::ServerConfig;
+use crate::console::Console;
 use crate::door::{Shares, TooFew};
 use crate::draining::DrainLayer;
 use crate::engines::RocksEngines;
 use crate::host::ServerHost;
+use crate::identify::IdentifyLayer;
 use crate::identity::{self, IdentityError, Membership};
 use crate::listen::{self, ListenError};
 use crate::metrics::NodeMetrics;
@@ -120,14 +122,14 @@ pub async fn run(config: ServerConfig, stop: CancellationToken) -> Result<(), No
     let stopping = parts.context.stopping.clone();
     let drain = DrainLayer { stopping: stopping.clone(), requests: TaskTracker::new() };
     let clients = TaskTracker::new();
-    let (context, objects) = (parts.context.clone(), parts.objects.clone());
-    let metrics =
-        NodeMetrics::new(context.clone(), objects.reader.index.clone(), access.audit.clone(), registry);
-    let (identify, coordinator) = (access.identify.clone(), parts.coordinator.clone());
-    let services = listen::Services { identify, context, objects, coordinator };
-    let served = listen::serve_clients(doors.client, services, client_tls, drain.clone());
+    let index = parts.objects.reader.index.clone();
+    let metrics = NodeMetrics::new(parts.context.clone(), index, access.audit.clone(), registry);
+    let services = parts.services(access.identify.clone());
+    let front = listen::Front::new(services, drain.clone()).await;
+    let console = Console::new(&config, front.calls(), shares.http);
+    let served = listen::serve_clients(doors.client, front, client_tls);
     clients.spawn(listen::serving("client", served, stopping, failed.clone()));
-    let served = http::serve(doors.http, parts.context, metrics, ended.clone());
+    let served = http::serve(doors.http, parts.context, metrics, console, ended.clone());
     tasks.spawn(listen::serving("HTTP", served, ended.clone(), failed.clone()));
     tracing::info!(
         name = config.name, node = %membership.identity.member, cluster = %membership.identity.cluster,
@@ -283,6 +285,11 @@ fn reader(context: &Context) -> Reader {
 }
 
 impl Parts {
+    fn services(&self, identify: IdentifyLayer) -> listen::Services {
+        let (context, objects) = (self.context.clone(), self.objects.clone());
+        listen::Services { identify, context, objects, coordinator: self.coordinator.clone() }
+    }
+
     /// Starts what the node does by itself.
     fn start(&self, config: &ServerConfig, tasks: &TaskTracker, stop: CancellationToken) {
         let scheme = if config.client_tls.is_some() { "https" } else { "http" };

@@ -56,9 +56,12 @@ pub struct Settings {
     /// Address for the other nodes [default: 127.0.0.1:7401]
     #[arg(long, env = "SETPOINT_LISTEN_PEER", value_name = "HOST:PORT")]
     pub listen_peer: Option<String>,
-    /// Address for metrics and health checks (HTTP) [default: 127.0.0.1:7402]
+    /// Address for the console, metrics and health checks (HTTP) [default: 127.0.0.1:7402]
     #[arg(long, env = "SETPOINT_LISTEN_HTTP", value_name = "HOST:PORT")]
     pub listen_http: Option<String>,
+    /// Names by which browsers may ask for the console, beside this node's name, its addresses and localhost.
+    #[arg(long, env = "SETPOINT_CONSOLE_HOSTS", value_name = "NAME,...")]
+    pub console_hosts: Option<String>,
     /// How clients reach this node, if not by its listening address.
     #[arg(long, env = "SETPOINT_ADVERTISE_CLIENT", value_name = "HOST:PORT")]
     pub advertise_client: Option<String>,
@@ -334,6 +337,7 @@ impl Settings {
             listen_client,
             listen_peer,
             listen_http,
+            console_hosts,
             advertise_client,
             advertise_peer,
             initial_cluster,

@@ -45,6 +45,7 @@ pub fn text(layout: &Layout, seen: Option<&Seen>, off_path: Option<&Path>) -> St
     let width = tried.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     lines.extend(tried.iter().map(|(command, shows)| format!("  setpoint {command:width$}  # {shows}")));
     lines.push(String::new());
+    lines.push(format!("Console, in a browser    http://{}/console/", layout.http()));
     lines.push(format!("Clients (gRPC, etcd v3)  {}", layout.endpoints().join(",")));
     lines.push(format!("Health and metrics       http://{}/metrics", layout.http()));
     lines.push(format!("Logs                     {}", layout.folder.join("logs").display()));
@@ -79,6 +80,7 @@ mod tests {
     fn on_other_ports_it_says_how_clients_find_them() {
         assert!(!text(&layout(PORT_BASE), None, None).contains("SETPOINT_CONFIG"));
         assert!(text(&layout(9000), None, None).contains("export SETPOINT_CONFIG=.setpoint/dev-config"));
+        assert!(text(&layout(9000), None, None).contains("http://127.0.0.1:9002/console/"));
     }
 
     #[test]
