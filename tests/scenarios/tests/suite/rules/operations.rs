@@ -1,6 +1,6 @@
 //! F11: what carries an operation id is done once, however often it was sent.
 //!
-//! Leases are left out: one Acquire that waits is its place in the queue first, and then the hold; that it holds once is F1.
+//! Leases, too: an Acquire that waits writes its place in the queue without the operation, and only the hold is that.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ impl Rule for OneRevision {
     }
 
     fn see(&mut self, entry: &Entry, _: &State) -> Result<(), String> {
-        for change in entry.changes.iter().filter(|it| it.key.kind != "Lease") {
+        for change in &entry.changes {
             let Some(operation) = &change.author.operation else { continue };
             let told = format!("{} by {}", change.key, change.author.principal);
             let first = self.seen.entry(operation.clone()).or_insert((entry.revision, told.clone()));

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use setpoint_testkit::{Book, Change, Entry, Held, History, State};
+use setpoint_testkit::{Book, Change, Entry, Held, History, Problem, Scenario, State, replay};
 use setpoint_types::object::{Author, Fence, Object};
 use setpoint_types::quantity::Amounts;
 use setpoint_types::{Epoch, Generation, ObjectKey, Revision, Timestamp, Uid};
 
-use super::{audit, nothing_is_left};
+use super::{audit, nothing_is_left, serves};
+use crate::whole::{create, workload};
 
 /// A history in the making.
 #[derive(Default)]
@@ -194,6 +195,19 @@ fn f7_a_release_too_early_and_a_replacement_before_it() {
     asked.put([released()]).put([replacement()]).passes();
 }
 
+/// Controllers that do nothing break no other rule: only that nothing comes of what was asked for tells of them.
+#[test]
+fn f8_a_workload_that_nobody_does_anything_for() {
+    let idle = Scenario::new(|_, stop| async move { stop.cancelled().await })
+        .step("a workload", |client| async move { create(&client, &workload("web", 1, "x")).await })
+        .converged(|state| serves(state, "web"));
+    let outcome = replay(&super::watched(idle), "no faults");
+    let Some(Problem::NotConverged { after, why }) = &outcome.problem else {
+        panic!("it is passed over: {:?}", outcome.problem)
+    };
+    assert_eq!((after.as_str(), why.as_str()), ("step `a workload`", "web has no set for its template"));
+}
+
 #[test]
 fn f9_what_is_left_when_everything_is_quiet() {
     let state = |tale: &Tale| {
@@ -257,7 +271,9 @@ fn f10_a_status_of_a_generation_that_there_is_not_or_of_an_earlier_one() {
 fn f11_an_operation_that_is_done_twice() {
     let author = Author { operation: Some("op".to_owned()), ..Author::default() };
     let write = || [object("ReplicaSet", "web-1", json!({}), json!({}))];
-    Tale::default().by(author).put(write()).passes().put(write()).caught_by("F11");
+    let tale = || Tale::default().by(author.clone()).put(write()).passes();
+    tale().put(write()).caught_by("F11");
+    tale().put([object("Lease", "l", json!({}), json!({}))]).caught_by("F11");
 }
 
 #[test]
