@@ -16,8 +16,11 @@ export function follow(kinds, from, changed, standing) {
   }, 1000);
 
   async function once() {
+    const anew = revision === 0;
     const answer = await open("live", { kinds: kinds.join(","), from: revision }, end.signal);
     connected = true;
+    // Followed from now on, and asked for after that: so nothing is missed in between.
+    if (anew) changed(revision);
     heard = Date.now();
     standing("live", `live at revision ${revision}`);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -33,7 +36,8 @@ export function follow(kinds, from, changed, standing) {
   function beat(told) {
     heard = Date.now();
     revision = Math.max(revision, told.revision);
-    if (told.end) return;
+    // Perhaps because the revision is no longer kept: the next stream does not ask for it.
+    if (told.end) return (revision = 0);
     standing("live", `live at revision ${revision}`);
     if (Object.keys(told.changes).length) changed(revision);
   }
