@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build run test compose-test package fuzz bench fmt lint clean
+.PHONY: help setup build run test compose-test package package-test fuzz bench fmt lint clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -40,6 +40,7 @@ test: lint ## Check format, lints and laws, then run every test
 	  scripts/with-engine --if-possible cargo test --workspace; \
 	fi
 	SETPOINT_BIN_DIR=$${CARGO_TARGET_DIR:-target}/debug scripts/compose-test --if-possible
+	scripts/package-test --if-possible $${CARGO_TARGET_DIR:-target}/debug
 	scripts/fuzz 3
 
 compose-test: ## Run the cluster of docker-compose.yml, kill each of its services, and take it down again
@@ -47,6 +48,9 @@ compose-test: ## Run the cluster of docker-compose.yml, kill each of its service
 
 package: build ## Make a Debian package and a tarball of the programs, in ./dist
 	scripts/package
+
+package-test: build ## Install the package on a clean Debian that is booted for it, and use, upgrade, reboot and purge it
+	scripts/package-test
 
 fuzz: setup ## Run every fuzz target (ARGS="60 cel" for a minute of one of them)
 	scripts/fuzz $(ARGS)
